@@ -1,5 +1,7 @@
 //! The command line: verbs and global flags; no logic.
 
+use std::path::Path;
+
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::cluster::config::args::ConnectionArgs;
@@ -79,6 +81,21 @@ pub enum Command {
 }
 
 impl Command {
+    /// Returns the recording that the verb reads in place of a cluster.
+    pub fn snapshot(&self) -> Option<&Path> {
+        let file = match self {
+            Self::Get(args) => &args.snapshot,
+            Self::Inventory(args) => &args.snapshot,
+            Self::Plan(args) => &args.planning.snapshot,
+            Self::Handover(args) => &args.steps.snapshot,
+            Self::Retire(args) => &args.steps.snapshot,
+            Self::Prune(args) => &args.execution.planning.snapshot,
+            Self::Guard(args) => &args.snapshot,
+            _ => &None,
+        };
+        file.as_deref()
+    }
+
     /// Returns the name of the verb; empty for a command that sends no request.
     pub fn verb(&self) -> &'static str {
         match self {

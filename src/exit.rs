@@ -6,7 +6,7 @@ pub enum ExitCode {
     /// Done, or nothing to do.
     Done = 0,
     Error = 1,
-    /// Wrong usage; nothing was sent.
+    /// Wrong usage; nothing was changed.
     Usage = 2,
     /// The plan deletes something, or an inventory has findings (only with `--detailed-exitcode`).
     Found = 3,
@@ -24,7 +24,7 @@ pub enum ExitCode {
 pub const EXIT_STATUS: [(ExitCode, &str); 8] = [
     (ExitCode::Done, "done, or nothing to do"),
     (ExitCode::Error, "an error"),
-    (ExitCode::Usage, "wrong usage; nothing was sent to the cluster"),
+    (ExitCode::Usage, "wrong usage; nothing was changed"),
     (ExitCode::Found, "the plan deletes something, or there are findings (only with --detailed-exitcode)"),
     (ExitCode::Cancelled, "cancelled at the prompt; nothing was changed"),
     (ExitCode::Partial, "partly done, or the answer is incomplete because something could not be read"),

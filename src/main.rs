@@ -35,6 +35,9 @@ fn main() -> std::process::ExitCode {
     init_logging(cli.verbosity);
     let connection = ConnectionArgs { verb: cli.command.verb(), ..cli.connection };
     let mut session = Session::new(connection, Terminal::process(), chrono::Utc::now());
+    if let Some(file) = cli.command.snapshot() {
+        session.name_recording(file);
+    }
     let outcome = run(cli.command, &mut session);
     session.print_warnings();
     finish(&mut session.terminal, outcome)

@@ -30,9 +30,10 @@ pub fn called(program: Option<&OsStr>) -> String {
     }
 }
 
-/// Returns the name under which kubectl knows the plugin that runs as `called`.
-pub fn in_kubectl(called: &str) -> &str {
-    called.strip_prefix("kubectl ").unwrap_or(PLUGIN)
+/// Returns the program on the PATH that kubectl runs for the plugin that runs as `called`.
+pub fn program_of_kubectl(called: &str) -> String {
+    let plugin = called.strip_prefix("kubectl ").unwrap_or(PLUGIN);
+    format!("kubectl-{}", plugin.replace('-', "_"))
 }
 
 /// Returns a text of this program with the words that run it.
@@ -77,7 +78,7 @@ impl Subject {
 mod tests {
     use std::ffi::OsStr;
 
-    use super::{PLUGIN, Subject, WRITTEN, called, in_kubectl, renamed};
+    use super::{PLUGIN, Subject, WRITTEN, called, program_of_kubectl, renamed};
 
     #[test]
     fn commands_of_a_text_get_the_flags_of_the_run() {
@@ -116,18 +117,18 @@ mod tests {
     fn names_of_the_program() {
         assert_eq!(WRITTEN, format!("kubectl {PLUGIN}"));
         for (program, expected, plugin) in [
-            ("/krew/bin/kubectl-gitops", "kubectl gitops", "gitops"),
-            ("kubectl-gitops.exe", "kubectl gitops", "gitops"),
-            ("/home/me/.fluxcd/plugins/flux-gitops", "flux gitops", "gitops"),
-            ("bin/kubectl-flux_prune", "kubectl flux-prune", "flux-prune"),
-            ("./gitops", "gitops", "gitops"),
-            ("kubectl-", "kubectl-", "gitops"),
-            ("kubectlx", "kubectlx", "gitops"),
-            ("", "kubectl gitops", "gitops"),
-            ("/", "kubectl gitops", "gitops"),
+            ("/krew/bin/kubectl-gitops", "kubectl gitops", "kubectl-gitops"),
+            ("kubectl-gitops.exe", "kubectl gitops", "kubectl-gitops"),
+            ("/home/me/.fluxcd/plugins/flux-gitops", "flux gitops", "kubectl-gitops"),
+            ("bin/kubectl-flux_prune", "kubectl flux-prune", "kubectl-flux_prune"),
+            ("./gitops", "gitops", "kubectl-gitops"),
+            ("kubectl-", "kubectl-", "kubectl-gitops"),
+            ("kubectlx", "kubectlx", "kubectl-gitops"),
+            ("", "kubectl gitops", "kubectl-gitops"),
+            ("/", "kubectl gitops", "kubectl-gitops"),
         ] {
             let name = called(Some(OsStr::new(program)));
-            assert_eq!((name.as_str(), in_kubectl(&name)), (expected, plugin), "{program}");
+            assert_eq!((name.as_str(), program_of_kubectl(&name).as_str()), (expected, plugin), "{program}");
         }
         assert_eq!(called(None), "kubectl gitops");
     }

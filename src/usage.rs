@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::cli::{self, Cli};
+use crate::commands::plan::BESIDE_SHOW;
 use crate::error::Error;
 use crate::suggest::nearest;
 
@@ -25,7 +26,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Cli, Rejection> {
     let mut root = cli::command();
     root.build();
     let parsed = root.try_get_matches_from_mut(&words).and_then(|matches| {
-        let misplaced = misplaced_flag(&root, &matches);
+        let misplaced = misplaced_flag(&root, &matches).or_else(|| ignored_by_show(&root, &matches));
         Cli::from_arg_matches(&matches).map(|cli| {
             let error = misplaced.or_else(|| empty_namespace(&cli));
             (cli, error)
@@ -73,6 +74,19 @@ fn misplaced_flag(command: &Command, matches: &ArgMatches) -> Option<Error> {
     let (path, verb) = (path_of(subcommand), path_of(command));
     let error = Error::usage(format!("{argument} cannot be used with `{path}`"));
     Some(error.hint(format!("it is an argument of `{verb}` alone")))
+}
+
+/// Rejects what `plan --show` would ignore: it shows a plan that was made before.
+fn ignored_by_show(root: &Command, matches: &ArgMatches) -> Option<Error> {
+    let given = matches.subcommand_matches("plan")?;
+    let is_typed = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
+    let mut arguments = root.find_subcommand("plan").filter(|_| is_typed("show"))?.get_arguments();
+    let ignored = arguments.find(|argument| {
+        let id = argument.get_id().as_str();
+        is_typed(id) && !BESIDE_SHOW.contains(&id)
+    })?;
+    let error = Error::usage(format!("{ignored} cannot be used with --show"));
+    Some(error.hint("leave it out: --show changes nothing of the plan in FILE"))
 }
 
 /// Rejects an empty `-n` of a verb that reads the whole cluster without one. For kubectl an empty value is none, so a

@@ -406,8 +406,7 @@ fn is_type(word: &str) -> bool {
 }
 
 fn nothing_selected() -> Error {
-    Error::usage("no objects are named or selected")
-        .hint("name them as TYPE NAME or TYPE/NAME, or select them with -l or --all")
+    Error::usage("no objects are named or selected").hint("name them as TYPE NAME, or select them with -l or --all")
 }
 
 /// Prints context, cluster and user of a change.

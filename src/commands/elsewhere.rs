@@ -12,7 +12,8 @@ use crate::cluster::{Cluster, Query};
 use crate::error::Error;
 use crate::suggest::nearest;
 use gitops_core::flux::kinds;
-use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
+use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType};
+use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::text::join_limited;
 
 /// Number of namespaces or objects that a hint names.
@@ -80,21 +81,56 @@ pub(crate) async fn name_without_type(
     words: &[String],
     served: &[ResourceType],
 ) -> Option<Error> {
-    let word = words.first()?;
-    if word.contains('/') || served.iter().any(|kind| is_named(kind, word)) {
-        return None;
-    }
-    let types = served.iter().filter(|kind| kinds::find(&kind.group, &kind.kind).is_some());
-    let types: Vec<ResourceType> = types.cloned().collect();
+    let word = name_in_place_of_type(words, served)?;
+    let types: Vec<ResourceType> = types_of_flux(served).cloned().collect();
     let mut found = list_everywhere(cluster, &types, None).await;
-    found.retain(|(_, object)| *object.id.name == **word);
-    if found.iter().any(|(_, object)| *object.id.namespace == *cluster.namespace) {
-        found.retain(|(_, object)| *object.id.namespace == *cluster.namespace);
+    found.retain(|(_, object)| *object.id.name == *word);
+    let found = found.iter().map(|(kind, object)| (*kind, &object.id)).collect();
+    type_is_missing(found, (Some(&cluster.namespace), cluster.namespace_given), (verb, flags), words)
+}
+
+/// Returns the error of [`name_without_type`] for a recorded cluster; `namespace` is that of `-n`.
+pub(crate) fn recorded_name_without_type(
+    snapshot: &Snapshot,
+    namespace: Option<&str>,
+    (verb, flags): (&str, &str),
+    words: &[String],
+) -> Option<Error> {
+    let word = name_in_place_of_type(words, &snapshot.types)?;
+    let named = snapshot.resources.iter().map(|full| &full.object.id).filter(|id| *id.name == *word);
+    let found =
+        named.filter_map(|id| Some((types_of_flux(&snapshot.types).find(|kind| kind.is(&id.group, &id.kind))?, id)));
+    type_is_missing(found.collect(), (namespace, namespace.is_some()), (verb, flags), words)
+}
+
+/// Returns the first word if it can only be the name of an object.
+fn name_in_place_of_type<'a>(words: &'a [String], served: &[ResourceType]) -> Option<&'a str> {
+    words
+        .first()
+        .map(String::as_str)
+        .filter(|word| !word.contains('/') && !served.iter().any(|kind| is_named(kind, word)))
+}
+
+fn types_of_flux(served: &[ResourceType]) -> impl Iterator<Item = &ResourceType> {
+    served.iter().filter(|kind| kinds::find(&kind.group, &kind.kind).is_some())
+}
+
+/// Returns the error for the name of these objects in place of a TYPE; `None` without objects. `place` is the namespace of the
+/// command, or `None` for all, and whether a flag says so.
+fn type_is_missing(
+    mut found: Vec<(&ResourceType, &ObjectId)>,
+    (place, is_given): (Option<&str>, bool),
+    (verb, flags): (&str, &str),
+    words: &[String],
+) -> Option<Error> {
+    let is_here = |id: &ObjectId| place.is_none_or(|place| place == &*id.namespace);
+    if found.iter().any(|(_, id)| is_here(id)) {
+        found.retain(|(_, id)| is_here(id));
     }
-    let (kind, object) = found.first()?;
-    let (singular, namespace) = (&kind.singular, &object.id.namespace);
-    let is_here = **namespace == *cluster.namespace;
-    let flag = if is_here && !cluster.namespace_given { String::new() } else { format!(" -n {namespace}") };
+    let (kind, id) = found.first()?;
+    let (singular, namespace, word) = (&kind.singular, &id.namespace, &id.name);
+    let is_here = is_here(id);
+    let flag = if is_here && !is_given { String::new() } else { format!(" -n {namespace}") };
     let mut what: Vec<String> = found.iter().map(|(kind, _)| format!("{} {word}", kind.singular)).collect();
     what.dedup();
     let place = if is_here { String::new() } else { format!(" in namespace {namespace}") };
@@ -103,7 +139,7 @@ pub(crate) async fn name_without_type(
         join_limited(what, NAMED),
         words.join(" ")
     );
-    Some(Error::usage(format!("{word:?} is no resource type; a TYPE comes before the name")).hint(hint))
+    Some(Error::usage(format!("{:?} is no resource type; a TYPE comes before the name", &**word)).hint(hint))
 }
 
 /// Lists the objects of these types in all namespaces, or in that of the command where the user may list no other.

@@ -34,7 +34,7 @@ const FILES: [(&str, &str); 2] = [
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   # Write the pages where man finds them
-  kubectl gitops man ~/.local/share/man/man1
+  kubectl gitops man -- ~/.local/share/man/man1
   man kubectl-gitops-prune")]
 pub struct ManArgs {
     /// Directory, created when it is missing

@@ -23,7 +23,7 @@ pub mod suspend;
 use std::path::Path;
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use tracing::Level;
 
 use crate::cluster::Cluster;
@@ -33,6 +33,7 @@ use crate::exit::ExitCode;
 use crate::name::Subject;
 use crate::output::gaps;
 use crate::output::terminal::{Messages, Terminal};
+use crate::output::text::duration::human;
 use crate::output::text::sanitize::one_line;
 use connections::Connections;
 use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapGroup};
@@ -122,12 +123,24 @@ impl Session {
         Ok(snapshot)
     }
 
-    /// Reads a recorded cluster, and sets the time to that of the recording. Fails if the file is no snapshot.
-    pub fn recorded(&mut self, file: &Path) -> Result<Snapshot> {
-        let snapshot = crate::tools::snapshot_file::read(file)?;
+    /// Gives the commands of hints the flag of the recording that this run reads.
+    pub fn name_recording(&mut self, file: &Path) {
         let flags = format!(" --snapshot {}", shell_word(&file.display().to_string()));
         self.terminal.set_subject(Subject::Snapshot(flags));
-        self.now = snapshot.taken;
+    }
+
+    /// Reads a recorded cluster, and sets the time to that of the recording. Warns if it is more than a day old. Fails if the
+    /// file is no snapshot.
+    pub fn recorded(&mut self, file: &Path) -> Result<Snapshot> {
+        let snapshot = crate::tools::snapshot_file::read(file)?;
+        self.name_recording(file);
+        let now = std::mem::replace(&mut self.now, snapshot.taken);
+        let age = now - snapshot.taken;
+        if age > TimeDelta::days(1) {
+            let warning = format!("the snapshot is {} old; the answer ignores later changes", human(age));
+            self.terminal.warning(&warning);
+            self.terminal.hint("record a new one with `kubectl gitops snapshot FILE`");
+        }
         Ok(snapshot)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::commands::select::RIGHTS;
 use crate::error::{Error, Result};
+use crate::output::kind_and_name;
 use crate::suggest::nearest;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::GroupKind;
@@ -124,8 +125,4 @@ pub fn system(name: &str) -> Result<String> {
         return Ok(name.to_owned());
     }
     Err(Error::usage(format!("unknown system {name:?}")).hint(format!("name one of {}", SYSTEMS.join(", "))))
-}
-
-fn kind_and_name(owner: &OwnerId) -> String {
-    format!("{}/{}", owner.kind.to_lowercase(), owner.name)
 }

@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::Format;
 
+/// Arguments that mean something beside `--show`: how the plan is shown, and with which code it ends.
+pub(crate) const BESIDE_SHOW: [&str; 6] = ["show", "output", "reports", "no_headers", "detailed_exitcode", "verbosity"];
+
 /// Directory that is planned if none is named.
 const HERE: &str = ".";
 
@@ -22,7 +25,7 @@ const HERE: &str = ".";
 /// `prune --plan --repo DIR` is the same.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "kubectl gitops plan [DIR] [OWNER]... [OPTIONS]",
+    override_usage = "kubectl gitops plan [OPTIONS] [DIR] [OWNER]...",
     after_help = "Examples:
   # Show what Flux will delete once this checkout is merged
   kubectl gitops plan
@@ -61,12 +64,7 @@ pub struct PlanArgs {
     #[arg(long, value_name = "SYSTEM", hide_short_help = true)]
     pub by: Option<String>,
     /// Show the plan in FILE, which `-o json` or --out wrote, and read nothing else
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with_all = ["directory", "owners", "by", "snapshot", "out", "policy", "TreeOptions", "CheckoutOptions", "FleetArgs", "ContextsArgs"],
-        hide_short_help = true
-    )]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub show: Option<PathBuf>,
     #[command(flatten)]
     pub fleet: FleetArgs,

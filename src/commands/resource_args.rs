@@ -13,6 +13,10 @@ use gitops_core::kubernetes::selector::Selector;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::Members;
 use gitops_core::ownership::index::Index;
+use gitops_core::text::join_limited;
+
+/// Number of types that a hint names.
+const NAMED: usize = 10;
 
 /// Types, or objects of types, that the words of a command line name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,7 +177,7 @@ fn with_nearest_type(error: Error, word: &str, known: &[ResourceType]) -> Error 
     let names: Vec<String> = names.chain(known.iter().map(ResourceType::resource)).collect();
     match nearest(word, names.iter().map(String::as_str)) {
         Some(near) => error.hint(format!("did you mean {near}?")),
-        None => error.hint("`kubectl api-resources` lists the types"),
+        None => error.hint(format!("there are {}", join_limited(known.iter().map(|kind| &kind.plural), NAMED))),
     }
 }
 

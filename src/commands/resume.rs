@@ -13,14 +13,15 @@ use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::document;
+use crate::output::text::sanitize::one_line;
 use gitops_core::flux::kinds::FluxKind;
 use gitops_core::flux::suspension::origin::{ResumeOptions, is_spec_of_others};
 use gitops_core::flux::suspension::patch::{PatchDecision, RemainingCause, remaining_causes, resume};
 use gitops_core::flux::suspension::resume_order;
 use gitops_core::flux::suspension::wait::WaitProgress;
-use gitops_core::flux::suspension::{Mechanism, NO_MESSAGE, is_expired};
+use gitops_core::flux::suspension::{Mechanism, is_expired};
 use gitops_core::kubernetes::object::{Resource, ResourceType};
-use gitops_core::text::{and_more, pluralize};
+use gitops_core::text::{and_more, pluralize, shell_word};
 
 /// End suspensions and reconcile at once
 ///
@@ -35,7 +36,7 @@ use gitops_core::text::{and_more, pluralize};
 /// --wait, the command ends when each object was reconciled after this request and is ready, or when one fails.
 #[derive(Args, Clone, Debug)]
 #[command(
-    override_usage = "kubectl gitops resume {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops resume [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
+    override_usage = "kubectl gitops resume [OPTIONS] {TYPE NAME... | TYPE/NAME...}\n       kubectl gitops resume [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_help = "Examples:
   kubectl gitops resume --wait ks cart  # wait until it is reconciled
   kubectl gitops resume -m INC-2081     # the objects of one incident; asks",
@@ -176,12 +177,20 @@ fn refuse_open_choice(session: &mut Session, options: &ResumeOptions, objects: &
     }
     for group in &groups {
         let by = if group.by.is_empty() { String::new() } else { format!(" by {}", group.by.join(", ")) };
-        let message = group.message.map_or("without a message".to_owned(), |message| format!("{message:?}"));
+        let message = group.message.map_or("without a message".to_owned(), |message| shell_word(&one_line(message)));
         session.terminal.status(&format!("  {message}: {}{by}", pluralize(group.count, "object")));
     }
     let error = Error::refused(format!("these suspensions have {} messages: nothing was resumed", groups.len()));
-    let example = groups.iter().find_map(|group| group.message).unwrap_or(NO_MESSAGE);
-    Err(error.hint(format!("choose one, such as --message {example:?}, or end all of them with --any")))
+    let messages = groups.iter().filter_map(|group| group.message);
+    Err(error.hint(match messages.filter_map(as_typed).next() {
+        Some(word) => format!("choose one, such as --message {word}, or end all of them with --any"),
+        None => "choose one with --message or --link, or end all of them with --any".to_owned(),
+    }))
+}
+
+/// Returns a message as a word of a shell; `None` if nobody can type what a terminal shows of it.
+fn as_typed(message: &str) -> Option<String> {
+    (one_line(message) == message).then(|| shell_word(message))
 }
 
 /// Splits objects into stages. Each stage depends on earlier stages only.
@@ -261,4 +270,18 @@ async fn wait(
         session.terminal.error(&format!("{name}: {error}"));
     }
     Ok(all_ready)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::as_typed;
+
+    #[test]
+    fn a_message_of_others_runs_nothing_in_a_shell() {
+        assert_eq!(as_typed("INC-1 $(touch /tmp/pwn)").as_deref(), Some("'INC-1 $(touch /tmp/pwn)'"));
+        assert_eq!(as_typed("INC-2081").as_deref(), Some("INC-2081"));
+        for unseen in ["a\nb", "a\tb", "a\u{1b}[31m", "a\u{202e}b"] {
+            assert_eq!(as_typed(unseen), None);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use futures::future::join_all;
 
 use super::Session;
-use super::elsewhere::name_without_type;
+use super::elsewhere::{name_without_type, recorded_name_without_type};
 use super::resource_args::{ResourceArgs, parse_selector};
 use crate::cluster::{Cluster, FailureKind, Query};
 use crate::error::{Error, Result};
@@ -130,7 +130,10 @@ impl Selection<'_> {
         let flux = snapshot.types.iter().filter(|kind| kinds::find(&kind.group, &kind.kind).is_some());
         let flux: Vec<String> = flux.map(ResourceType::resource).collect();
         selected.gaps.retain(|gap| flux.contains(&gap.subject));
-        match ResourceArgs::parse(self.words, &snapshot.types)? {
+        let parsed = ResourceArgs::parse(self.words, &snapshot.types).map_err(|error| {
+            recorded_name_without_type(snapshot, place, (self.verb, self.flags), self.words).unwrap_or(error)
+        })?;
+        match parsed {
             ResourceArgs::Names(_) if self.selector.is_some() => return Err(name_with_selector()),
             ResourceArgs::Types(types) => {
                 for kind in types {

@@ -34,7 +34,7 @@ use gitops_core::kubernetes::object::Resource;
 /// resume --expired, for example from a CronJob.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "kubectl gitops suspend {TYPE NAME... | TYPE/NAME...} [OPTIONS]\n       kubectl gitops suspend [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
+    override_usage = "kubectl gitops suspend [OPTIONS] {TYPE NAME... | TYPE/NAME...}\n       kubectl gitops suspend [TYPE,...] {-l SELECTOR | --all} [OPTIONS]",
     after_help = "Examples:
   kubectl gitops suspend --spec -m \"bank is down\" kustomization cart
   kubectl gitops suspend --spec -m INC-2081 --all  # resume -m INC-2081 ends it",
@@ -92,11 +92,11 @@ pub struct SuspendArgs {
     pub record_user: Option<bool>,
 }
 
+/// Environment variable that says whether the controllers of the cluster honour the annotation.
+const HONOURED_VARIABLE: &str = "KUBECTL_GITOPS_ANNOTATION_HONOURED";
+
 /// Environment variable with a user's answer to the question whether to set `spec.suspend` too.
 const DEFAULT_VARIABLE: &str = "KUBECTL_GITOPS_SUSPEND";
-
-/// Environment variable that states that the controllers of the cluster honour the annotation.
-const HONOURED_VARIABLE: &str = "KUBECTL_GITOPS_ANNOTATION_HONOURED";
 
 /// Longest suspension with an end, in days.
 const LONGEST: i64 = 365;

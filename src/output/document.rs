@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::text::sanitize;
 use crate::error::{Error, Result};
 use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::yaml_quotes::quote_for_yaml_1_1;
 
 /// Returns indented JSON that ends with a line break. Control and invisible characters are escaped, such as `\u009b`.
 pub fn json<T: Serialize>(value: &T) -> Result<String> {
@@ -25,12 +26,16 @@ fn escaped_json<T: Serialize>(value: &T, escape: impl Fn(char) -> String) -> Res
     Ok(safe)
 }
 
-/// Returns YAML that ends with a line break. If there is something to escape, it has the form of JSON, which is YAML: not every text
+/// Returns YAML that ends with a line break, and that readers of YAML 1.1 read alike. If there is something to escape, it has the form of JSON, which is YAML: not every text
 /// of YAML can have an escape.
 pub fn yaml<T: Serialize>(value: &T) -> Result<String> {
     let text = serde_yaml::to_string(value).map_err(|error| Error::failed(format!("cannot write YAML: {error}")))?;
     let is_safe = !text.contains(sanitize::is_unsafe);
-    if is_safe { Ok(text) } else { escaped_json(value, |character| format!("\\U{:08x}", u32::from(character))) }
+    if is_safe {
+        Ok(quote_for_yaml_1_1(&text))
+    } else {
+        escaped_json(value, |character| format!("\\U{:08x}", u32::from(character)))
+    }
 }
 
 /// Returns the name of an object as kubectl writes it, escaped: `kustomization.kustomize.toolkit.fluxcd.io/apps`.
@@ -53,6 +58,11 @@ mod tests {
         let yaml = yaml(&value).unwrap();
         assert!(!yaml.contains(sanitize::is_unsafe), "{yaml}");
         assert_eq!(serde_yaml::from_str::<serde_json::Value>(&yaml).unwrap(), value);
+    }
+
+    #[test]
+    fn yaml_quotes_what_kubectl_would_take_for_another_type() {
+        assert_eq!(yaml(&serde_json::json!({"a": "no"})).unwrap(), "a: 'no'\n");
     }
 
     #[test]

@@ -24,5 +24,10 @@ use gitops_core::ownership::OwnerId;
 /// `flux-system/kustomization/apps`: the form in which owners are typed.
 pub fn owner(owner: &OwnerId) -> String {
     let prefix = if owner.namespace.is_empty() { String::new() } else { format!("{}/", owner.namespace) };
-    format!("{prefix}{}/{}", owner.kind.to_lowercase(), owner.name)
+    format!("{prefix}{}", kind_and_name(owner))
+}
+
+/// `kustomization/apps`: the form in which owners are typed where their namespace is known.
+pub fn kind_and_name(owner: &OwnerId) -> String {
+    format!("{}/{}", owner.kind.to_lowercase(), owner.name)
 }

@@ -319,7 +319,8 @@ fn a_user_who_may_view_gets_the_answer_and_one_line() {
         assert!(why.code == 0 && why.stdout.contains("is managed"), "{why}");
         assert!(why.stderr.contains("; this cannot change the answer"), "{why}");
         assert!(
-            why.stderr.contains("hint: all that its owner manages: `kubectl gitops inventory shop/kustomization/apps"),
+            why.stderr
+                .contains("hint: all that its owner manages: `kubectl gitops inventory -n shop kustomization/apps"),
             "{why}"
         );
     }

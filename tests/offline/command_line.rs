@@ -43,11 +43,50 @@ fn damaged_snapshot_files_are_refused() {
     let mut transcript = Transcript::default();
     for (name, content) in cases {
         let file = folder.write(name, content);
-        let run = alone(&["prune", "--plan", "--snapshot", file.to_str().unwrap()]);
+        let run = alone(&["prune", "--plan", "--snapshot", file.to_str().unwrap()]).without_age();
         transcript.add(name, &run.with("FOLDER", folder.path().display()));
     }
     transcript.add("no file", &alone(&["prune", "--plan", "--snapshot", "no-such-file.json"]));
     assert_snapshot!(transcript);
+}
+
+/// A plan that was made before is shown as it is: each flag that would be ignored is refused by its name.
+#[test]
+fn show_refuses_what_it_would_ignore() {
+    for words in [
+        &["--rev", "main"][..],
+        &["--merge"],
+        &["--diff"],
+        &["--offline"],
+        &["--then", "HEAD"],
+        &["--branch", "main"],
+        &["--allow", "namespaces"],
+        &["--max-delete", "100"],
+        &["--max-percent=100"],
+        &["-n", "shop"],
+        &["--context", "prod"],
+        &["--snapshot", "x.json"],
+        &["--contexts", "a,b"],
+    ] {
+        let run = alone(&[&["plan", "--show", "plan.json"], words].concat());
+        let error = run.stderr.lines().next().unwrap().to_owned();
+        let flag = words[0].split('=').next().unwrap();
+        let named = if flag == "-n" { "--namespace" } else { flag };
+        assert!(run.code == 2 && error.starts_with(&format!("error: {named}")), "{words:?}: {run}");
+        assert!(error.ends_with(" cannot be used with --show"), "{words:?}: {run}");
+    }
+    let missing = alone(&["plan", "-o", "json", "--show", "no-such-plan.json", "--detailed-exitcode", "-v", "1"]);
+    assert_eq!(missing.code, 1, "{missing}");
+}
+
+#[test]
+fn a_hint_names_the_command_after_flags_with_values() {
+    for flags in
+        [&["-s", "https://a.invalid", "-n", "get"][..], &["--context=a", "-nx"], &["--insecure-skip-tls-verify"]]
+    {
+        let run = alone(&[flags, &["suspend", "ks", "web", "--for", "0"]].concat());
+        assert!(run.code == 2 && run.stderr.contains("hint: `kubectl gitops suspend -h` shows its usage\n"), "{run}");
+    }
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn failures_are_silent_and_quick() {
 }
 
 #[test]
-fn the_wrapper_calls_the_plugin_by_its_name() {
+fn the_wrapper_runs_the_plugin_and_not_kubectl_which_takes_a_word_with_a_slash_for_a_path() {
     let run = Run::of(&mut command(&["completion", "kubectl"]));
-    assert_eq!(run.stdout, "#!/bin/sh\nexec kubectl gitops __complete \"$@\"\n");
+    assert_eq!(run.stdout, "#!/bin/sh\nexec kubectl-gitops __complete \"$@\"\n");
 }

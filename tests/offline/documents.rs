@@ -128,6 +128,37 @@ fn every_command_of_a_message_is_accepted() {
     assert!(seen > 30, "only {seen} command lines were found");
 }
 
+/// kubectl takes a word with a slash for the path of a program, unless a flag comes before it
+/// (docs/reference/kubectl-plugin.md 1).
+#[test]
+fn no_printed_command_lets_kubectl_run_a_file_of_the_current_directory() {
+    // The heading that names the danger, and the page that explains it.
+    let explained =
+        ["kubectl gitops get ks/apps", "kubectl gitops retire kustomization/web", "kubectl gitops __complete"];
+    let sources = ["src", "crates/core/src"].into_iter().flat_map(|folder| files(Path::new(folder)));
+    let mut seen = 0;
+    for path in documents()
+        .into_iter()
+        .chain(fs::read_dir("docs/reference").unwrap().map(|entry| entry.unwrap().path()))
+        .chain(sources)
+    {
+        let text = fs::read_to_string(&path).unwrap().replace("\\\n", " ");
+        for rest in text.match_indices("kubectl gitops ").map(|(at, _)| &text[at..]) {
+            let end = rest.find(['`', '"', '\n', '|', ')', '>', ';', '#']).unwrap_or(rest.len());
+            let named = rest[..end].split_whitespace().take_while(|word| !word.starts_with('-'));
+            let is_explained = explained.iter().any(|command| rest.starts_with(command));
+            assert!(
+                is_explained || !named.clone().any(|word| word.contains('/')),
+                "{}: {}",
+                path.display(),
+                &rest[..end]
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "only {seen} command lines were found");
+}
+
 /// tests/live/pages.rs runs those that need a cluster or kustomize.
 #[cfg(unix)]
 #[test]

@@ -187,9 +187,9 @@ fn a_cluster_without_a_plan_is_told_and_only_a_failure_makes_the_answer_incomple
     scene.record("clusters/us-again.json", "3", ADDRESS, &["a", "b", "c"]);
     let (code, fleet) = scene.document("plan --snapshots ../clusters");
     assert_eq!((code, &fleet["complete"]), (0, &json!(true)), "{fleet:#}");
-    let states = ["planned", "planned", "unaffected", "planned", "same-cluster"];
+    let states = ["planned", "planned", "unaffected", "same-cluster", "planned"];
     assert_eq!(texts(&fleet["clusters"], "/state"), states, "{fleet:#}");
-    assert_eq!((&fleet["summary"]["delete"], &fleet["clusters"][4]["sameClusterAs"]), (&json!(2), &json!("us")));
+    assert_eq!((&fleet["summary"]["delete"], &fleet["clusters"][3]["sameClusterAs"]), (&json!(2), &json!("us-again")));
     let run = scene.run("plan --snapshots ../clusters");
     let told = "warning: other: unaffected: no source of this cluster has the address of .";
     assert!(run.stderr.contains(told), "{run}");
@@ -209,8 +209,25 @@ fn a_cluster_without_a_plan_is_told_and_only_a_failure_makes_the_answer_incomple
     }
     scene.folder.write("repo/apps/README.md", "");
     let (code, fleet) = scene.document("plan --snapshots ../clusters");
-    assert_eq!((code, &fleet["alarms"][0]["clusters"]), (6, &json!(["ap", "eu", "us"])), "{fleet:#}");
+    assert_eq!((code, &fleet["alarms"][0]["clusters"]), (6, &json!(["ap", "eu", "us-again"])), "{fleet:#}");
     assert_eq!(fleet["alarms"][0]["code"], "owner-emptied");
+}
+
+/// The older one has another object, which the plan would delete, and its age is no warning.
+#[test]
+fn of_two_recordings_of_a_cluster_the_newest_is_planned() {
+    let scene = Scene::new();
+    scene.record("clusters/a.json", "1", ADDRESS, &["a", "b", "c"]);
+    scene.record("clusters/z.json", "1", ADDRESS, &["a", "c"]);
+    let path = scene.folder.path().join("clusters/a.json");
+    let mut old: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    old["taken"] = json!(chrono::Utc::now() - chrono::TimeDelta::days(3));
+    std::fs::write(&path, old.to_string()).unwrap();
+    let (_, fleet) = scene.document("plan --snapshots ../clusters");
+    assert_eq!(texts(&fleet["clusters"], "/state"), ["same-cluster", "planned"], "{fleet:#}");
+    assert_eq!((&fleet["clusters"][0]["sameClusterAs"], &fleet["summary"]["delete"]), (&json!("z"), &json!(0)));
+    let run = scene.run("plan --snapshots ../clusters");
+    assert!(!run.stderr.contains("the snapshot is"), "{run}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn ask(args: &[&str]) -> Run {
 }
 
 fn ask_of(file: &str, args: &[&str]) -> Run {
-    Run::of(command(&["inventory", "--snapshot", file]).args(args))
+    Run::of(command(&["inventory", "--snapshot", file]).args(args)).without_age()
 }
 
 fn transcript(rows: &[&[&str]]) -> Transcript {
@@ -128,6 +128,56 @@ fn a_recorded_cluster_is_selected_from_by_label() {
     assert!(get(&["ks"]).1 > get(&["ks", "-l", "kustomize.toolkit.fluxcd.io/name=prod"]).1);
     assert_eq!(get(&["ks", "-l", "kustomize.toolkit.fluxcd.io/name=prod"]), (0, 4));
     assert_eq!(get(&["-l", "a b"]).0, 2);
+}
+
+#[test]
+fn an_empty_answer_of_a_recording_says_where_there_is_something() {
+    let get =
+        |args: &[&str]| Run::of(command(&["get", "--snapshot", "examples/shop.json.gz"]).args(args)).without_age();
+    let empty = get(&["-n", "default"]);
+    let (found, hint) = empty.stderr.split_once('\n').unwrap();
+    assert_eq!((empty.code, found), (0, "No resources found in default namespace."), "{empty}");
+    assert!(hint.starts_with("hint: there are some in flux-system ("), "{empty}");
+    assert_eq!(get(&["-n", "default", "-A"]).stdout, get(&[]).stdout);
+    for (args, place, flag) in
+        [(&["cart"][..], "", ""), (&["cart", "-n", "web"], " in namespace flux-system", " -n flux-system")]
+    {
+        let run = get(args);
+        let expected = format!(
+            "error: \"cart\" is no resource type; a TYPE comes before the name\nhint: there is a kustomization cart{place}: \
+             `kubectl gitops get{flag} kustomization cart --snapshot examples/shop.json.gz`\n"
+        );
+        assert_eq!((run.code, run.stderr), (2, expected));
+    }
+}
+
+#[test]
+fn every_verb_says_that_a_recording_is_old() {
+    let folder = Folder::new("old-recording");
+    let mut recorded = serde_json::to_value(snapshot_file::read("examples/shop.json.gz".as_ref()).unwrap()).unwrap();
+    recorded["taken"] = json!(chrono::Utc::now() - chrono::TimeDelta::hours(50));
+    let file = folder.write("old.json", recorded.to_string()).display().to_string();
+    for words in
+        [&["get", "-A"][..], &["inventory"], &["inventory", "-n", "web", "--why", "deploy/web"], &["prune", "--plan"]]
+    {
+        let run = Run::of(command(words).args(["--snapshot", &file]));
+        assert!(run.stderr.contains("warning: the snapshot is 2d2h old; the answer ignores later changes\n"), "{run}");
+    }
+}
+
+/// Also where the arguments are refused before the recording is read.
+#[test]
+fn hints_about_a_recording_name_no_other_cluster() {
+    let of = |words: &[&str]| Run::of(command(words).args(["--snapshot", "examples/shop.json.gz"])).without_age();
+    for words in [&["retire", "foo"][..], &["plan", ".", "apps"], &["prune", "--plan", "foo"], &["inventory", "foo"]] {
+        let run = of(words);
+        let hint = "`kubectl gitops inventory --snapshot examples/shop.json.gz` lists the owners";
+        assert!(run.code == 2 && run.stderr.contains(hint), "{words:?}: {run}");
+    }
+    for why in ["foo/bar", "deploy/nope"] {
+        let run = of(&["inventory", "-n", "web", "--why", why]);
+        assert!(run.stderr.contains("hint: there ") && !run.stderr.contains("`kubectl "), "{run}");
+    }
 }
 
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";

@@ -13,7 +13,9 @@ const SHOP: [&str; 4] = ["prune", "--plan", "--snapshot", "examples/shop.json.gz
 fn plan_with(text: &str, more: &[&str]) -> Run {
     let folder = Folder::new("policy");
     let file = folder.write("policy.yaml", text);
-    Run::of(command(&SHOP).args(["-o", "name", "--policy"]).arg(&file).args(more)).with("FILE", file.display())
+    Run::of(command(&SHOP).args(["-o", "name", "--policy"]).arg(&file).args(more))
+        .with("FILE", file.display())
+        .without_age()
 }
 
 fn rule(deny: &str) -> String {

@@ -84,6 +84,22 @@ fn age_less(run: Run) -> Run {
     ages.into_iter().fold(run, |run, age| run.with(" AGE ago", format!(" {age} ago")))
 }
 
+/// A shell runs nothing of what the hint says.
+#[test]
+fn messages_of_others_are_words_of_a_shell() {
+    let api = api();
+    let one = |name: &str, message: &str| suspended_by(name, "gitops-suspend", Some(message), true);
+    serve(&api, &[one("apps", "INC-1 $(touch pwn)"), one("cart", "A\nB\u{1b}[31m")]);
+    assert_snapshot!(gitops(&api, &["resume", "ks", "--all", "--yes"]), @r"
+    exit code 6
+    --- stderr
+      'A…': 1 object by gitops-suspend
+      'INC-1 $(touch pwn)': 1 object by gitops-suspend
+    error: these suspensions have 2 messages: nothing was resumed
+    hint: choose one, such as --message 'INC-1 $(touch pwn)', or end all of them with --any
+    ");
+}
+
 #[test]
 fn one_of_two_incidents_is_ended_only_when_it_is_chosen() {
     let api = api();
@@ -93,14 +109,14 @@ fn one_of_two_incidents_is_ended_only_when_it_is_chosen() {
         let refused = gitops(&api, &[&["resume", "ks", "--all"], more].concat());
         assert!(refused.code == 6 && refused.stdout.is_empty(), "{more:?}: {refused}");
     }
-    assert_snapshot!(gitops(&api, &["resume", "ks", "--all", "--yes"]), @r#"
+    assert_snapshot!(gitops(&api, &["resume", "ks", "--all", "--yes"]), @"
     exit code 6
     --- stderr
-      "INC-1": 2 objects by gitops-suspend
-      "INC-2": 1 object by gitops-suspend
+      INC-1: 2 objects by gitops-suspend
+      INC-2: 1 object by gitops-suspend
     error: these suspensions have 2 messages: nothing was resumed
-    hint: choose one, such as --message "INC-1", or end all of them with --any
-    "#);
+    hint: choose one, such as --message INC-1, or end all of them with --any
+    ");
     assert_eq!(patched(&api), [""; 0]);
     assert_snapshot!(age_less(gitops(&api, &["resume", "ks", "-m", "INC-1", "--yes"])), @"
     exit code 0

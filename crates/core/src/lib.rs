@@ -19,3 +19,4 @@ pub mod prune;
 pub mod testing;
 pub mod text;
 pub mod yaml;
+pub mod yaml_quotes;

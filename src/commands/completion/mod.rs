@@ -55,8 +55,9 @@ pub struct CompleteArgs {
 /// Prints a completion script of a command line. Fails if standard output cannot be written.
 pub fn run(args: &CompletionArgs, session: &mut Session, mut root: Command) -> Result<ExitCode> {
     let Ok(shell) = args.shell.parse::<Shell>() else {
-        let plugin = name::in_kubectl(session.terminal.called());
-        session.terminal.raw(&format!("#!/bin/sh\nexec kubectl {plugin} __complete \"$@\"\n"))?;
+        // Not by kubectl, which takes words with a slash for the path of a program (docs/reference/kubectl-plugin.md 1).
+        let program = name::program_of_kubectl(session.terminal.called());
+        session.terminal.raw(&format!("#!/bin/sh\nexec {program} __complete \"$@\"\n"))?;
         return Ok(ExitCode::Done);
     };
     let mut script = vec![];

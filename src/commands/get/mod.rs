@@ -11,6 +11,7 @@ use crate::cluster::Cluster;
 use crate::commands::select::Selection;
 use crate::error::Result;
 use crate::exit::ExitCode;
+use gitops_core::kubernetes::snapshot::Snapshot;
 use print::Answer;
 use read::GetData;
 
@@ -25,8 +26,7 @@ pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
     }
     if let Some(file) = &args.snapshot {
         let snapshot = session.recorded(file)?;
-        let data = GetData::read_snapshot(snapshot, args.selection(), session.connection.namespace.as_deref())?;
-        return print::print(args, session, Answer::new(args, &data, session.now), None);
+        return print_recorded(args, session, snapshot);
     }
     let cluster = session.cluster().await?;
     let data = GetData::read(&cluster, args.selection()).await?;
@@ -46,6 +46,22 @@ pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
     if args.watch {
         session.print_warnings();
         return watch::run(args, session, &cluster, data).await;
+    }
+    Ok(exit)
+}
+
+/// Prints the selected objects of a recorded cluster: those of all namespaces without `-n`.
+fn print_recorded(args: &GetArgs, session: &mut Session, snapshot: Snapshot) -> Result<ExitCode> {
+    let namespace = session.connection.namespace.clone().filter(|_| !args.all_namespaces);
+    let selected = args.selection().read_snapshot(&snapshot, namespace.as_deref())?;
+    let everywhere = GetData::unrelated(args.selection().read_snapshot(&snapshot, None)?);
+    let data = GetData::recorded(selected, snapshot);
+    let answer = Answer::new(args, &data, session.now);
+    let is_empty = answer.items.is_empty();
+    let exit = print::print(args, session, answer, namespace.as_deref())?;
+    if args.is_table() && namespace.is_some() && is_empty {
+        let rows = args.rows(&everywhere, session.now);
+        elsewhere::print_namespaces(session, rows.iter().map(|item| &*item.object.namespace));
     }
     Ok(exit)
 }

@@ -34,9 +34,9 @@ impl GetData {
         Ok(data)
     }
 
-    pub(super) fn read_snapshot(snapshot: Snapshot, selection: Selection<'_>, namespace: Option<&str>) -> Result<Self> {
-        let selected = selection.read_snapshot(&snapshot, namespace)?;
-        Ok(Self { selected, related: snapshot.resources, events: vec![] })
+    /// Returns data of a recorded cluster.
+    pub(super) fn recorded(selected: SelectedObjects, snapshot: Snapshot) -> Self {
+        Self { selected, related: snapshot.resources, events: vec![] }
     }
 
     /// Returns data without owners, sources and Events.

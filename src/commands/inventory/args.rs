@@ -28,9 +28,9 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:
-  kubectl gitops inventory                               # every owner
-  kubectl gitops inventory kustomization/web             # one owner's objects
-  kubectl gitops inventory -n shop --why deployment/web  # one object's owner",
+  kubectl gitops inventory                                   # every owner
+  kubectl gitops inventory -n flux-system kustomization/web  # its objects
+  kubectl gitops inventory -n shop --why deployment/web      # its owner",
     after_long_help = "Examples:
   # One owner's objects, as a tree down to Pods; objects with labels of Flux v1
   kubectl gitops inventory -o tree flux-system/kustomization/apps

@@ -1,9 +1,9 @@
 //! Commands to run after `--why`.
 
 use super::args::InventoryArgs;
-use crate::output::{document, owner as name_of};
-use gitops_core::ownership::OwnerStatus;
+use crate::output::{document, kind_and_name, owner as name_of};
 use gitops_core::ownership::report::explain::Explanation;
+use gitops_core::ownership::{OwnerId, OwnerStatus};
 use gitops_core::text::shell_word;
 
 /// Returns the commands that follow from an explanation, each with what it is for.
@@ -33,12 +33,35 @@ pub(super) fn commands(explanation: &Explanation, args: &InventoryArgs) -> Vec<S
         _ => {}
     }
     if let Some(link) = explanation.chain.first() {
-        let name = shell_word(&name_of(&link.owner));
-        lines.push(format!("all that its owner manages: `kubectl gitops inventory {name}`"));
+        lines.push(format!("all that its owner manages: `kubectl gitops inventory {}`", arguments(&link.owner)));
         if link.status == OwnerStatus::Suspended && link.owner.system == "flux" {
             let at = shell_word(&link.owner.namespace);
             lines.push(format!("who suspended its owner: `kubectl gitops get --suspended -n {at} -o wide`"));
         }
     }
     lines
+}
+
+/// Returns the arguments that select an owner. A flag comes first: without one, kubectl takes the word with a slash for the path
+/// of a program (docs/reference/kubectl-plugin.md 1).
+fn arguments(owner: &OwnerId) -> String {
+    let flag = match &*owner.namespace {
+        "" => format!("--by {}", owner.system),
+        namespace => format!("-n {}", shell_word(namespace)),
+    };
+    format!("{flag} {}", shell_word(&kind_and_name(owner)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_comes_before_a_word_with_a_slash() {
+        for (namespace, expected) in [("shop", "-n shop application/web/prod"), ("", "--by qbec application/web/prod")]
+        {
+            let owner = OwnerId::new("qbec", "Application", namespace, "web/prod");
+            assert_eq!(arguments(&owner), expected);
+        }
+    }
 }

@@ -6,6 +6,10 @@ use crate::error::{Error, Result};
 use crate::suggest::nearest;
 use gitops_core::kubernetes::object::{ObjectMetadata, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::text::join_limited;
+
+/// Number of objects that a hint names.
+const NAMED: usize = 5;
 
 /// An object as the command line names it.
 struct Asked<'a> {
@@ -63,13 +67,18 @@ impl Asked<'_> {
             return error.hint(format!("there is one in {}; pass -n {}", places.join(", "), object.id.namespace));
         }
         let here = self.of_type(snapshot).filter(|object| self.is_here(object));
-        match nearest(name, here.map(|object| &*object.id.name)) {
+        let mut here: Vec<&str> = here.map(|object| &*object.id.name).collect();
+        here.sort_unstable();
+        here.dedup();
+        match nearest(name, here.iter().copied()) {
             Some(near) => error.hint(format!("did you mean {word}/{near}?")),
             None => {
-                let place = namespace.map_or_else(|| "-A".to_owned(), |namespace| format!("-n {namespace}"));
+                let others = match &here[..] {
+                    [] => "there is none of this type".to_owned(),
+                    names => format!("there is {}", join_limited(names, NAMED)),
+                };
                 error.hint(format!(
-                    "`kubectl get {word} {place}` lists the objects of this type; `--why-gone {word}/{name} --repo DIR` in \
-                     place of `--why` finds the commit that deleted one"
+                    "{others}; `--why-gone {word}/{name} --repo DIR` in place of `--why` finds the commit that deleted one"
                 ))
             }
         }

@@ -48,7 +48,8 @@ pub(super) async fn read(args: &InventoryArgs, session: &mut Session) -> Result<
     let needs_labels_only = args.why.is_empty() && !args.unmanaged && !args.output.is_nested();
     let (snapshot, scope) = match &args.owners[..] {
         [owner] if needs_labels_only => {
-            cluster.snapshot_by_owners(session.now, |owners| scope_of_owner(owner, owners)).await?
+            let namespace = session.connection.namespace.as_deref();
+            cluster.snapshot_by_owners(session.now, |owners| scope_of_owner(owner, namespace, owners)).await?
         }
         [] if needs_labels_only && let Some(scope) = system.as_deref().and_then(ReadScope::of_system) => {
             (cluster.snapshot_in_scope(session.now, &scope).await?, Some(scope))
@@ -105,8 +106,8 @@ async fn connect_to_hub(context: &str, session: &Session, cluster: &Cluster) -> 
     Ok(hub)
 }
 
-fn scope_of_owner(text: &str, owners: &Snapshot) -> Option<ReadScope> {
+fn scope_of_owner(text: &str, namespace: Option<&str>, owners: &Snapshot) -> Option<ReadScope> {
     let index = Index::build(owners);
-    let id = owners::find(text, None, &index).ok()?;
+    let id = owners::find(text, namespace, &index).ok()?;
     ReadScope::of_owner(index.owner(&id)?)
 }

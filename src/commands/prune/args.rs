@@ -27,7 +27,7 @@ const MAX_PARALLEL: usize = 32;
 #[command(
     subcommand_value_name = "SYSTEM",
     subcommand_help_heading = "Systems that keep no inventory",
-    override_usage = "kubectl gitops prune [OWNER]... [OPTIONS]\n       \
+    override_usage = "kubectl gitops prune [OPTIONS] [OWNER]...\n       \
                       kubectl gitops prune --plan --repo DIR [OPTIONS]\n       \
                       kubectl gitops prune {qbec|flux-v1|applyset} -f FILE [OPTIONS]",
     after_help = "Examples:

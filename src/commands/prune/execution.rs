@@ -20,6 +20,7 @@ use gitops_core::flux::controllers::FluxControllers;
 use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
+use gitops_core::plan::alarm::AlarmCode;
 use gitops_core::plan::file::{OwnerSelection, Selection};
 use gitops_core::plan::finished::{Executor, Finish};
 use gitops_core::plan::limits::Base;
@@ -128,7 +129,7 @@ pub(super) async fn run(
     let recording = Recording { command, selection: source.selection(), waves: &waves, index: &index };
     review::write(&plan, is_executable.then_some(recording), args, session).await?;
     if args.plan {
-        return Ok(exit);
+        return if raises_alarm(&plan) { Err(alarm(&plan, is_told(args, session))) } else { Ok(exit) };
     }
     let digest = reviewed.as_ref().map(|reviewed| reviewed.digest.as_str());
     if plan.deletions().next().is_none() {
@@ -284,6 +285,18 @@ pub(super) fn report_gaps<'p>(
     let exit = session.report_answer_gaps(&gaps.into_iter().collect::<Vec<_>>(), is_told);
     let deletes = args.planning.detailed_exitcode && plans.any(|plan| plan.deletions().next().is_some());
     if deletes && exit == ExitCode::Done { ExitCode::Found } else { exit }
+}
+
+/// Returns true if a plan that is only shown ends with the exit code of an alarm. What could not be read is none: the answer is
+/// incomplete.
+pub(super) fn raises_alarm(plan: &FinishedPlan) -> bool {
+    plan.alarms().iter().any(|alarm| alarm.code != AlarmCode::Incomplete)
+}
+
+/// Returns the error of a plan that is only shown, and that exceeds a limit.
+fn alarm(plan: &FinishedPlan, is_told: bool) -> Error {
+    let lines = output::alarm_lines(plan, is_told);
+    Error::refused(lines.join("\n       ")).hint(output::remedies(plan.alarms()).to_string())
 }
 
 /// Refuses a plan that exceeds a limit, before anything is sent (docs/reference/ownership.md 8, rules 3 and 6).

@@ -14,7 +14,7 @@ use super::args::{PlanningArgs, PruneArgs};
 use super::policy::PolicyFile;
 use super::spokes::{self, Spoke};
 use super::tree::{NotPlanned, SharedWork};
-use super::{execution, plan_tree, warn_of_age};
+use super::{execution, plan_tree};
 use crate::cluster::config::args::ConnectionArgs;
 use crate::commands::Session;
 use crate::commands::contexts::{self, CLUSTERS_AT_ONCE, ContextsArgs};
@@ -24,7 +24,7 @@ use crate::output::format::Format;
 use crate::output::plan as show;
 use crate::output::text::sanitize::one_line;
 use gitops_core::plan::FinishedPlan;
-use gitops_core::plan::fleet::{ClusterAnswer, Fleet};
+use gitops_core::plan::fleet::{ClusterAnswer, ClusterState, Fleet};
 use gitops_core::plan::mask::SecretMask;
 use gitops_core::text::{pluralize, shell_word};
 
@@ -128,7 +128,7 @@ fn recordings(directory: &Path, connection: &ConnectionArgs) -> Result<Vec<Named
     }
     if files.is_empty() {
         return Err(Error::failed(format!("there is no recording in {shown}: no file ends with .json or .json.gz"))
-            .hint("record each cluster with `kubectl gitops snapshot DIR/NAME.json.gz`"));
+            .hint("record each cluster with `kubectl gitops snapshot --context NAME DIR/NAME.json.gz`"));
     }
     Ok(files.into_iter().map(|(name, file)| NamedCluster { name, file: Some(file) }).collect())
 }
@@ -245,11 +245,8 @@ async fn plan_part(
     session: &mut Session,
     shared: &SharedWork,
 ) -> Result<PlannedPart, NotPlanned> {
-    let (file, now) = (args.execution.planning.snapshot.as_deref(), session.now);
+    let file = args.execution.planning.snapshot.as_deref();
     let mut snapshot = session.snapshot(file).await?;
-    if file.is_some() {
-        warn_of_age(session, &snapshot, now);
-    }
     let spokes: Vec<Spoke> = args.tree.options.spoke.iter().filter(|spoke| spoke.is_of(&snapshot)).cloned().collect();
     let clusters = spokes::read(&spokes, session, &mut snapshot, file.is_some()).await?;
     let (plan, judged, secrets) = plan_tree(args, policy, session, &snapshot, &clusters, shared).await?;
@@ -270,10 +267,13 @@ fn check_hubs(hubs: BTreeMap<String, Vec<String>>) -> Result<()> {
     Ok(())
 }
 
-/// Prints the messages of all clusters, equal ones once.
+/// Prints the messages of all clusters that count, equal ones once.
 fn print_messages(messages: &[(String, Vec<String>)], fleet: &Fleet, session: &mut Session) {
     let mut folded: Vec<(&str, Vec<String>)> = vec![];
-    for (name, lines) in messages {
+    let same = fleet.clusters().iter().filter(|cluster| cluster.state == ClusterState::SameCluster);
+    let same: Vec<&str> = same.map(|cluster| &*cluster.name).collect();
+    let messages: Vec<_> = messages.iter().filter(|(name, _)| !same.contains(&&**name)).collect();
+    for (name, lines) in &messages {
         for line in lines {
             match folded.iter_mut().find(|(known, _)| known == line) {
                 Some((_, names)) if names.last() == Some(name) => {}

@@ -19,15 +19,12 @@ pub mod tree;
 
 use std::path::Path;
 
-use chrono::{DateTime, TimeDelta, Utc};
-
 use super::{Session, guard, owners};
 use crate::cluster::read::snapshot::add_stored_versions;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use crate::output::plan as show;
-use crate::output::text::duration::human;
 use crate::output::text::sanitize::one_line;
 use crate::suggest::nearest;
 use crate::tools::plan_file;
@@ -67,7 +64,6 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
         let snapshot = session.snapshot(execution.planning.snapshot.as_deref()).await?;
         return execution::run(|_, _| Ok(PlanSource::Manifests(collector)), request, snapshot, session).await;
     }
-    let now = session.now;
     let mut snapshot = session.snapshot(execution.planning.snapshot.as_deref()).await?;
     if !args.tree.is_given() {
         return execution::run(
@@ -80,7 +76,6 @@ pub async fn run(args: &PruneArgs, session: &mut Session) -> Result<ExitCode> {
     }
     if execution.planning.snapshot.is_some() {
         check_cluster_flags(session, &snapshot).await?;
-        warn_of_age(session, &snapshot, now);
     }
     if args.tree.options.offline && execution.planning.snapshot.is_none() {
         // Dry-runs would say what the server refuses.
@@ -288,7 +283,10 @@ pub(super) fn show_again(file: &Path, args: &ExecutionArgs, session: &mut Sessio
     args.check()?;
     let plan = plan_file::read_document(file)?;
     execution::show(&plan, args, session)?;
-    conclude(&[(String::new(), &plan)], Ok(()), args, "", session)
+    conclude(&[(String::new(), &plan)], Ok(()), args, "", session).map_err(|error| {
+        let again = "give the flags to the command that makes the plan: --show changes nothing of it";
+        Error { hint: error.hint.map(|hint| format!("{hint}\n      {again}")), ..error }
+    })
 }
 
 /// Reports what is wrong with plans for controllers that were shown, each with the beginning of its messages, and returns the
@@ -304,7 +302,7 @@ fn conclude(
     let exit = execution::report_gaps(plans.iter().map(|(_, plan)| *plan), execution, session);
     session.print_hints();
     let lossless = plans.iter().find_map(|(_, plan)| show::way_without_loss(plan, flags));
-    if plans.iter().all(|(_, plan)| plan.alarms().is_empty()) {
+    if !plans.iter().any(|(_, plan)| execution::raises_alarm(plan)) {
         lossless.into_iter().for_each(|way| session.terminal.hint(&way));
         return judged.map(|()| exit);
     }
@@ -333,13 +331,4 @@ async fn check_cluster_flags(session: &Session, snapshot: &Snapshot) -> Result<(
     }
     let message = format!("the snapshot is of {}, and the flags name {named}", one_line(recorded));
     Err(Error::failed(message).hint("leave the connection flags out, or record that cluster"))
-}
-
-/// Warns of a recording that is more than a day old.
-pub(crate) fn warn_of_age(session: &mut Session, snapshot: &Snapshot, now: DateTime<Utc>) {
-    let age = now - snapshot.taken;
-    if age > TimeDelta::days(1) {
-        session.terminal.warning(&format!("the snapshot is {} old; the plan ignores later changes", human(age)));
-        session.terminal.hint("record a new one with `kubectl gitops snapshot FILE`");
-    }
 }

@@ -12,7 +12,6 @@ use crate::cluster::{Cluster, Failure};
 use crate::commands::Session;
 use crate::commands::prune::preflight::confirm;
 use crate::commands::prune::tree::CheckoutOptions;
-use crate::commands::prune::warn_of_age;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::tools::git::{Checkout, WorktreeState};
@@ -54,15 +53,9 @@ pub struct StepArgs {
 }
 
 impl StepArgs {
-    /// Returns the state of the cluster, or of the recording, which may be old.
+    /// Returns the state of the cluster, or of the recording.
     pub(crate) async fn read(&self, session: &mut Session) -> Result<Snapshot> {
-        // A recording makes its own time the present one.
-        let now = session.now;
-        let snapshot = session.snapshot(self.snapshot.as_deref()).await?;
-        if self.snapshot.is_some() {
-            warn_of_age(session, &snapshot, now);
-        }
-        Ok(snapshot)
+        session.snapshot(self.snapshot.as_deref()).await
     }
 }
 

@@ -30,7 +30,6 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_kustomization::KIND;
 use gitops_core::ownership::{Members, OwnerId};
-use gitops_core::plan::subject::SubjectContent;
 use gitops_core::plan::{FinishedPlan, Outcome, ReasonCode};
 use gitops_core::text::{join_limited, plain_word, pluralize, shell_word};
 
@@ -86,7 +85,8 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     // Before the patches are written: they may be files of the checkout.
     let change = args.steps.apply.then(|| pinned(args.to.as_deref(), &planned.folder)).transpose()?;
     if let Some(directory) = &args.write {
-        write(&handover.steps, directory, &planned.folder, session)?;
+        let places = planned.roles.iter().map(|role| role.place(planned.into.as_deref()));
+        write(handover.steps.iter().zip(places), directory, &planned.folder, session)?;
     }
     let exit = report(&handover.steps, session);
     if let Some(blocked) = handover.blocked() {
@@ -120,6 +120,8 @@ struct PlannedHandover {
     /// Directory and sources of the trees.
     folder: PathBuf,
     sources: Vec<SourceId>,
+    /// Branch that the change is merged into.
+    into: Option<String>,
 }
 
 /// Plans the handover to a revision, or to the working tree, as it is left on a state of the cluster.
@@ -165,12 +167,12 @@ async fn plan(
         let first = roles.first() == Some(&Role::Hold);
         step.notes.extend(first.then(|| merge_note(&merged, found.into.as_deref())).flatten());
     }
-    let (managed, FoundHandover { lost_at_once, folder, sources, .. }) = (listed(&found.last), found);
+    let (managed, FoundHandover { lost_at_once, folder, sources, into, .. }) = (listed(&found.last), found);
     let rows = steps.iter().flat_map(|step: &HandoverStep| step.plan.owners());
     let rows = rows.filter(|row| matches!(row.outcome, Outcome::Applies | Outcome::Deleted));
     let owners = rows.map(|row| row.owner.clone()).collect();
     let document = Handover::new(lost_at_once, steps, left_over, snapshot);
-    Ok(PlannedHandover { document, roles, acts: all_acts, trees, merged, managed, owners, folder, sources })
+    Ok(PlannedHandover { document, roles, acts: all_acts, trees, merged, managed, owners, folder, sources, into })
 }
 
 impl PlannedHandover {
@@ -321,6 +323,15 @@ pub(crate) fn report(steps: &[HandoverStep], session: &mut Session) -> ExitCode 
 }
 
 impl Role {
+    /// Returns the branch to which the patch of a step applies, for people.
+    fn place(self, into: Option<&str>) -> String {
+        match (self, into) {
+            (Self::HeldChange, _) => "the branch of the change".to_owned(),
+            (_, Some(branch)) => branch.to_owned(),
+            (_, None) => DEPLOYED.to_owned(),
+        }
+    }
+
     /// Returns the instruction. `is_held` is true if a step before the change keeps holds.
     fn title(self, is_held: bool, has_patches: bool, has_commands: bool) -> String {
         let what = match self {
@@ -484,10 +495,18 @@ fn object_of(owner: &OwnerId) -> Option<ObjectId> {
     Some(ObjectId::new(kind.group, kind.kind, &owner.namespace, &owner.name))
 }
 
-/// Writes the patches and commands of the steps, one file each. `folder` is the directory that the files of the patches are in.
+/// Branch of a patch, where its name is not known.
+pub(crate) const DEPLOYED: &str = "the branch that is deployed";
+
+/// Writes the patches and commands of the steps, one file each. A step comes with the branch of its patch; `folder` is the directory that the files of the patches are in.
 ///
 /// Fails if the directory has files of steps already, of which some would not be replaced, or cannot be written.
-pub(crate) fn write(steps: &[HandoverStep], directory: &Path, folder: &Path, session: &mut Session) -> Result<()> {
+pub(crate) fn write<'s>(
+    steps: impl Iterator<Item = (&'s HandoverStep, String)>,
+    directory: &Path,
+    folder: &Path,
+    session: &mut Session,
+) -> Result<()> {
     std::fs::create_dir_all(directory)
         .map_err(|error| Error::failed(format!("{} cannot be created: {error}", directory.display())))?;
     let entries = std::fs::read_dir(directory)
@@ -497,7 +516,7 @@ pub(crate) fn write(steps: &[HandoverStep], directory: &Path, folder: &Path, ses
         let file = directory.join(file);
         return Err(Error::failed(format!("{} exists already", file.display())).hint("name another directory"));
     }
-    for step in steps {
+    for (step, place) in steps {
         let patches: String = step.patches.iter().map(|patch| patch.diff.as_str()).collect();
         let commands: String = step.commands.iter().map(|command| format!("{command}\n")).collect();
         for (text, kind) in [(patches, "patch"), (commands, "sh")] {
@@ -506,23 +525,14 @@ pub(crate) fn write(steps: &[HandoverStep], directory: &Path, folder: &Path, ses
                 continue;
             }
             tools::write_report(&file, &text)?;
-            let (place, command) = match kind {
-                "sh" => (String::new(), format!("sh -e {}", word(&file))),
-                _ => (patched_branch(step), apply_command(folder, &file)?),
+            let use_of_it = match kind {
+                "sh" => format!("`sh -e {}`", word(&file)),
+                _ => format!("on {place}, `{}`", apply_command(folder, &file)?),
             };
-            session.terminal.status(&format!("wrote {}{place}: `{command}`", file.display()));
+            session.terminal.status(&format!("wrote {}: {use_of_it}", file.display()));
         }
     }
     Ok(())
-}
-
-/// Says on which branch the patch of a step applies, which need not be the one that is checked out.
-fn patched_branch(step: &HandoverStep) -> String {
-    let branch = step.plan.subject().and_then(|subject| match subject.content {
-        SubjectContent::Patched => subject.branch.as_deref(),
-        _ => subject.into.as_deref(),
-    });
-    branch.map(|branch| format!("; on {branch}")).unwrap_or_default()
 }
 
 /// Returns the command that applies a patch to the files of a folder. Git reads the paths of a patch from the directory in which it runs.
@@ -578,24 +588,10 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_names_the_branch_that_it_changes() {
-        for (content, expected) in [(SubjectContent::Patched, "; on feature"), (SubjectContent::Revision, "; on main")]
-        {
-            let (into, branch) = (Some("main".to_owned()), Some("feature".to_owned()));
-            let mut plan = Plan::default();
-            plan.set_subject(Subject { content, into, branch, ..Subject::default() });
-            let step = HandoverStep {
-                number: 1,
-                title: String::new(),
-                patches: vec![],
-                plan: plan.into(),
-                commands: vec![],
-                notes: vec![],
-                done_when: vec![],
-                way_back: String::new(),
-            };
-            assert_eq!(patched_branch(&step), expected);
-        }
+    fn a_patch_is_applied_to_the_branch_that_it_was_made_for() {
+        let places = [Role::Hold, Role::HeldChange, Role::Change].map(|role| role.place(Some("main")));
+        assert_eq!(places, ["main", "the branch of the change", "main"]);
+        assert_eq!(Role::Hold.place(None), DEPLOYED);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::acts::{Act, Awaited};
 use super::apply::{NextStep, StepArgs, Steps, carry_out};
-use super::handover::{report, write};
+use super::handover::{DEPLOYED, report, write};
 use crate::commands::prune::args::grave_kind;
 use crate::commands::prune::tree::{FoundStep, Removal, TreeArgs, TreeOptions, find_retirement};
 use crate::commands::{Session, owners};
@@ -35,23 +35,23 @@ const NAMED: usize = 5;
 /// order of events. Changes nothing without --apply. Refuses, with the object and the rule, where no order exists.
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "kubectl gitops retire OWNER... [OPTIONS]",
+    override_usage = "kubectl gitops retire [OPTIONS] OWNER...",
     after_help = "Examples:
   # Show how to remove an application
-  kubectl gitops retire kustomization/web
+  kubectl gitops retire -n flux-system kustomization/web
   # Let the data of its claims go
-  kubectl gitops retire kustomization/web --allow volumes
+  kubectl gitops retire --allow volumes kustomization/web
   # Write the patches of the steps
-  kubectl gitops retire namespace/web --write patches/",
+  kubectl gitops retire --write patches/ namespace/web",
     after_long_help = "Examples:
   # Show how to remove an application
-  kubectl gitops retire kustomization/web
+  kubectl gitops retire -n flux-system kustomization/web
 
   # Let the data of its claims go
-  kubectl gitops retire kustomization/web --allow volumes
+  kubectl gitops retire --allow volumes kustomization/web
 
   # Remove a tenant, and write the patches of the steps
-  kubectl gitops retire namespace/web --write steps/"
+  kubectl gitops retire --write steps/ namespace/web"
 )]
 pub struct RetireArgs {
     /// Owners, as KIND/NAME or NAMESPACE/KIND/NAME, or namespaces, as namespace/NAME
@@ -86,7 +86,8 @@ pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
     session.terminal.raw(&args.output.render(document, session.terminal.look(true))?)?;
     ensure_confirmed(args, document, &removal.strangers)?;
     if let Some(directory) = &args.write {
-        write(&document.steps, directory, &removal.folder, session)?;
+        let steps = document.steps.iter().map(|step| (step, DEPLOYED.to_owned()));
+        write(steps, directory, &removal.folder, session)?;
     }
     let exit = report(&document.steps, session);
     if !args.steps.apply {
@@ -183,7 +184,8 @@ impl Steps for Removing<'_> {
         let served = self.args.served.iter().map(|finalizer| format!(" --served {}", shell_word(finalizer)));
         let confirmed: String = allow.chain(served).collect();
         let flags = self.args.steps.checkout.flags(self.args.repo.as_deref());
-        format!("kubectl gitops retire {}{confirmed}{flags} --apply", left.join(" "))
+        // A flag comes first: without one, kubectl takes a word with a slash for the path of a program.
+        format!("kubectl gitops retire --apply{confirmed}{flags} {}", left.join(" "))
     }
 
     fn end(&self, snapshot: &Snapshot) -> Result<String> {
@@ -192,7 +194,7 @@ impl Steps for Removing<'_> {
         let left: Vec<&ObjectId> = left.filter(|id| !self.left_over.contains(id)).collect();
         if !left.is_empty() {
             let message = format!("still there after the last step: {}", join_limited(&left, NAMED));
-            return Err(Error::failed(message).hint("`kubectl gitops inventory TYPE/NAME` says what owns one"));
+            return Err(Error::failed(message).hint("`kubectl gitops inventory --why TYPE/NAME` says what manages one"));
         }
         let over: Vec<&ObjectId> = self.left_over.iter().filter(|id| snapshot.object(id).is_some()).collect();
         Ok(if over.is_empty() {
@@ -245,11 +247,11 @@ fn targets(args: &RetireArgs, session: &Session, snapshot: &Snapshot) -> Result<
 
 /// Returns the error for a namespace that does not exist; the hint has the nearest one.
 fn no_namespace(name: &str, snapshot: &Snapshot) -> Error {
-    let all = snapshot.ids().filter(|id| id.is("", "Namespace")).map(|id| &*id.name);
+    let all: Vec<&str> = snapshot.ids().filter(|id| id.is("", "Namespace")).map(|id| &*id.name).collect();
     let error = Error::failed(format!("no namespace {name:?} in this cluster"));
-    match nearest(name, all) {
+    match nearest(name, all.iter().copied()) {
         Some(near) => error.hint(format!("did you mean namespace/{near}?")),
-        None => error.hint("`kubectl get namespaces` lists them"),
+        None => error.hint(format!("there is {}", join_limited(all, NAMED))),
     }
 }
 

@@ -7,13 +7,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-use super::{Job, launcher};
+use super::{Job, klog, launcher};
 
 /// Output and exit status of a child.
 #[derive(Clone, Debug)]
 pub struct Output {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
+    /// Standard error, without the headers of log lines.
     pub stderr: Vec<u8>,
 }
 
@@ -69,6 +70,7 @@ async fn finish(child: &mut Child, job: &Job<'_>) -> Result<Output, Failure> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr) = tokio::try_join!(read(stdout, job.limits.stdout), read(stderr, job.limits.stderr))?;
     let status = child.wait().await.map_err(Failure::Start)?;
+    let stderr = klog::without_headers(&String::from_utf8_lossy(&stderr)).into_bytes();
     Ok(Output { status, stdout, stderr })
 }
 

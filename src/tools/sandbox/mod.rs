@@ -9,6 +9,7 @@
 
 mod child;
 mod environment;
+mod klog;
 #[cfg(target_os = "linux")]
 mod landlock;
 pub mod launcher;

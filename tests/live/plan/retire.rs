@@ -340,7 +340,7 @@ fn a_step_that_no_longer_holds_is_not_taken() {
     );
     let (tree, kustomize) = (case.tree.path().display(), bin("kustomize"));
     let goes_on = format!(
-        "`kubectl gitops retire {ns}/kustomization/root --repo {tree} --kustomize {} --apply` goes on",
+        "`kubectl gitops retire --apply --repo {tree} --kustomize {} {ns}/kustomization/root` goes on",
         kustomize.display()
     );
     assert!(said.contains(&goes_on), "{said}");

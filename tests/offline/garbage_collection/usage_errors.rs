@@ -39,7 +39,9 @@ impl Place {
 
     fn run(&self, args: &str, more: &[&str]) -> Run {
         let words = args.split(' ').filter(|word| !word.is_empty()).map(|word| word.trim_matches('\''));
-        Run::of(command(&["prune"]).args(words).args(more).current_dir(&self.root).env("PATH", &self.root))
+        let mut command = command(&["prune"]);
+        command.args(words).args(more).current_dir(&self.root).env("PATH", &self.root);
+        Run::of(&mut command).without_age()
     }
 }
 

@@ -403,6 +403,31 @@ fn rule_6_a_plan_over_a_limit_sends_nothing_that_deletes_not_even_a_rehearsal() 
     assert!(api.requests_to("DELETE *").is_empty());
 }
 
+/// The plan that is only shown has the exit code of its alarm in every format, as the plan file that it writes.
+#[test]
+fn rule_6_a_plan_that_is_only_shown_ends_with_the_code_of_its_alarm() {
+    let (api, folder) = (cluster(), Folder::new("deleting"));
+    let (kubeconfig, file) = (api.kubeconfig(&folder), folder.path().join("plan.json").display().to_string());
+    let plan = |more: &[&str]| gitops_as(&kubeconfig, &[&["prune", "--plan", "--max-delete=0"], more].concat());
+    assert_snapshot!(plan(&["--detailed-exitcode"]), @"
+    exit code 6
+    --- stdout
+    alarm: this deletes 1 object, more than 0
+
+    kustomization/apps -n flux-system   1 to delete   in namespace shop
+      delete    ConfigMap/leaked   leaked
+    --- stderr
+    1 to delete
+    error: this deletes 1 object, more than 0
+    hint: review the plan; if it is intended, pass --max-delete=1
+    ");
+    for format in ["json", "yaml", "sarif", "junit", "markdown", "wide"] {
+        assert_eq!(plan(&["-o", format]).code, 6, "{format}");
+    }
+    assert_eq!(plan(&["--out", &file]).code, 6);
+    assert_eq!(gitops_as(&kubeconfig, &["plan", "--show", &file]).code, 6);
+}
+
 /// Objects of a wave share one re-evaluation. Only what a fresh read changes is evaluated again.
 #[tokio::test]
 async fn a_wave_is_reevaluated_once_unless_an_object_changed() {

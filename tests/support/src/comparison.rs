@@ -17,7 +17,7 @@ use crate::gitops::{Run, gitops};
 pub fn snapshot(cluster: &Cluster, name: &str) -> Snapshot {
     let file = folder(&format!("snapshot-{name}")).join("cluster.json");
     let run = gitops(cluster, &["snapshot", file.to_str().unwrap()]);
-    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!([0, 6].contains(&run.code), "a plan, perhaps with an alarm: {}", run.stderr);
     kubectl_gitops::tools::snapshot_file::read(&file).unwrap()
 }
 

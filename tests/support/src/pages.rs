@@ -21,7 +21,7 @@ use crate::gitops::binary;
 /// Commands that do not run, by a part of their text, and why.
 const NOT_RUN: [(&str, &str); 23] = [
     ("kubectl krew", "installs into the home of the user"),
-    ("kubectl gitops man ~", "the man pages have a test of their own"),
+    ("kubectl gitops man -- ~", "the man pages have a test of their own"),
     ("kubectl apply -f config/rbac", "the roles have a test of their own"),
     ("kubectl create serviceaccount", "the roles have a test of their own"),
     ("kubectl create clusterrolebinding", "the roles have a test of their own"),
@@ -29,7 +29,7 @@ const NOT_RUN: [(&str, &str); 23] = [
     ("kubectl gitops plan --show plan.json", "tests/offline/leaks.rs shows plans again, without a cluster"),
     ("kubectl gitops prune --apply plan.json", "plan files have tests of their own, which delete"),
     ("--write steps/ --apply", "waits until branches are merged; tests/live/plan/applying.rs merges them"),
-    ("retire kustomization/web --apply", "waits until its patch is merged; tests/live/plan/retire.rs does that"),
+    ("retire --apply", "waits until its patch is merged; tests/live/plan/retire.rs does that"),
     ("kubectl gitops guard", "would guard the cluster of all pages; tests/live/plan/guard.rs installs it"),
     ("kubectl gitops prune qbec", "needs an app of qbec; tests/systems has them"),
     ("kubectl gitops prune flux-v1", "needs fluxd; tests/systems has it"),

@@ -53,7 +53,7 @@ pub(crate) fn compare(truth: &[Row]) {
 /// Objects that `prune --plan` would delete: leaked objects with a second witness, and none that is kept, copied or contested.
 pub(crate) fn plan() {
     let run = gitops(&cluster(), &["prune", "--plan", "-o", "json", "--max-percent=100"]);
-    let answer: Value = serde_json::from_str(ok(&run)).unwrap();
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("no plan: {run}"));
     let changes = answer["changes"].as_array().unwrap().iter().filter(|change| change["action"] == "delete");
     let object = |change: &Value| serde_json::from_value::<ObjectId>(change["object"].clone()).unwrap().to_string();
     let deleted: BTreeSet<String> = changes.map(object).collect();

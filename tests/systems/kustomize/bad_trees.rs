@@ -561,7 +561,7 @@ fn a_recording_that_is_old_or_of_another_cluster_says_so() {
     kustomization/apps -n flux-system   applies   1 to delete   in namespace flux-system
       delete    ConfigMap/b   not-in-build
     --- stderr
-    warning: the snapshot is 2d1h old; the plan ignores later changes
+    warning: the snapshot is 2d1h old; the answer ignores later changes
     hint: record a new one with `kubectl gitops snapshot FILE`
     planning SUBJECT
     1 to delete
@@ -570,6 +570,8 @@ fn a_recording_that_is_old_or_of_another_cluster_says_so() {
     assert_snapshot!(other, @"
     exit code 1
     --- stderr
+    warning: the snapshot is 2d1h old; the answer ignores later changes
+    hint: record a new one with `kubectl gitops snapshot FILE`
     error: the snapshot is of https://recorded.example.invalid, and the flags name https://other.example.invalid
     hint: leave the connection flags out, or record that cluster
     ");

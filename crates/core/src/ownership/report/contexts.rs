@@ -61,16 +61,17 @@ pub fn merge(answers: Vec<ContextAnswer>, taken: DateTime<Utc>) -> Option<Invent
 }
 
 /// Returns the contexts of a cluster that another context names too, with that context. `read` has the uid of each cluster,
-/// the number of gaps of its answer, and its context. A cluster without a uid is one of its own.
-pub fn same_clusters<'a>(read: impl IntoIterator<Item = (&'a str, usize, &'a str)>) -> BTreeMap<String, String> {
-    let mut by_uid: BTreeMap<&str, Vec<(usize, &str)>> = BTreeMap::new();
-    for (uid, gaps, context) in read.into_iter().filter(|(uid, ..)| !uid.is_empty()) {
-        by_uid.entry(uid).or_default().push((gaps, context));
+/// the rank of its answer, such as the number of gaps, and its context. The answer with the lowest rank counts. A cluster without
+/// a uid is one of its own.
+pub fn same_clusters<'a, R: Ord>(read: impl IntoIterator<Item = (&'a str, R, &'a str)>) -> BTreeMap<String, String> {
+    let mut by_uid: BTreeMap<&str, Vec<(R, &str)>> = BTreeMap::new();
+    for (uid, rank, context) in read.into_iter().filter(|(uid, ..)| !uid.is_empty()) {
+        by_uid.entry(uid).or_default().push((rank, context));
     }
     let mut same = BTreeMap::new();
     for contexts in by_uid.values() {
-        // Of several with as few gaps, `min_by_key` returns the first.
-        let Some((_, best)) = contexts.iter().min_by_key(|(gaps, _)| *gaps) else { continue };
+        // Of several with the same rank, `min_by` returns the first.
+        let Some((_, best)) = contexts.iter().min_by(|(rank, _), (other, _)| rank.cmp(other)) else { continue };
         let others = contexts.iter().filter(|(_, context)| context != best);
         same.extend(others.map(|(_, context)| ((*context).to_owned(), (*best).to_owned())));
     }

@@ -1,5 +1,6 @@
 //! Plans of one tree for several clusters as one answer: what several clusters have in common stands once, with their names.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -111,11 +112,13 @@ pub struct CommonPlan {
 }
 
 impl Fleet {
-    /// Joins the answers of clusters, in their order. A cluster that was named twice counts once, with the answer that has
-    /// the fewest gaps. `are_recorded` is true if the clusters are recordings.
+    /// Joins the answers of clusters, in their order. A cluster that was named twice counts once, with the newest recording, or
+    /// the answer that has the fewest gaps. `are_recorded` is true if the clusters are recordings.
     pub fn new(answers: Vec<(String, ClusterAnswer)>, are_recorded: bool) -> Self {
         let read = answers.iter().filter_map(|(name, answer)| match answer {
-            ClusterAnswer::Planned(plan) => Some((&*plan.cluster().uid, plan.gaps().len(), &**name)),
+            ClusterAnswer::Planned(plan) => {
+                Some((&*plan.cluster().uid, (Reverse(plan.recorded()), plan.gaps().len()), &**name))
+            }
             _ => None,
         });
         let same = same_clusters(read);
