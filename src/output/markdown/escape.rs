@@ -182,7 +182,7 @@ mod tests {
             ),
             ("take it back (`git apply -R`), as it was", "take it back (`git apply -R`), as it was"),
             ("Data of (pvc/x) remains; Helm's", "Data of (`pvc/x`) remains; Helm's"),
-            ("@team www.x.de #1 **b** [a](b) <i> a|b", "`@team` `www.x.de` `#1` `**b**` `[a](b)` `<i>` `a\\u007cb`"),
+            ("@team www.x.de #1 **b** [a](b) <i> a|b", "`@team` `www.x.de` `#1` `**b**` `[a](b`) `<i>` `a\\u007cb`"),
             ("a `b @team", "a `b @team`"),
             ("", ""),
         ] {
