@@ -563,7 +563,7 @@ fn is_of_step(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use gitops_core::plan::{Action, Actor, Change, PinnedObject, Plan, Subject};
+    use gitops_core::plan::{Action, Actor, Change, PinnedObject, Plan};
 
     use super::*;
 
