@@ -104,7 +104,7 @@ const LONGEST: i64 = 365;
 /// Parses `--for`: a duration of at least a second. A number alone may be meant as hours.
 fn lasting(text: &str) -> Result<TimeDelta, String> {
     if text.parse::<u64>().is_ok() {
-        return Err(format!("it needs a unit, such as {text}m or {text}h"));
+        return Err("it needs a unit, such as 30m or 2h".to_owned());
     }
     let lasting = TimeDelta::from_std(duration(text)?).unwrap_or(TimeDelta::MAX);
     if lasting < TimeDelta::seconds(1) {
