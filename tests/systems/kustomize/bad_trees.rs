@@ -245,7 +245,7 @@ fn every_format_shows_blocked_and_unknown_owners() {
         for format in ["table", "wide", "json", "yaml", "markdown", "name"] {
             let run = Recording::new().source(tree.path(), &["-o", format]);
             assert_eq!(run.code, code, "{format}: {run}");
-            let counts = format!("1 owner {outcome}: kustomization/apps -n flux-system: ");
+            let counts = format!("1 owner {outcome}: kustomization/apps -n flux-system (");
             assert!(run.stderr.contains(&counts) && run.stderr.contains(message), "{format}: {run}");
             let shows = run.stdout.contains(outcome) && run.stdout.contains(message);
             assert!(shows || format == "name", "{format}: {run}");
