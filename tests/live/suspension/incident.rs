@@ -72,7 +72,7 @@ fn an_incident_is_suspended_and_resumed_while_an_earlier_suspension_stays() {
     let both = gitops(cluster, &["resume", "ks", "--all", "-n", NAMESPACE, "--yes"]);
     assert_eq!((both.code, both.stdout.as_str()), (6, ""), "{both}");
     assert!(both.stderr.contains("INC-1: 3 objects by admin"), "{both}");
-    assert!(both.stderr.contains("\"freeze until May\": 1 object by admin"), "{both}");
+    assert!(both.stderr.contains("'freeze until May': 1 object by admin"), "{both}");
 
     let resumed = gitops(cluster, &["resume", "ks", "--all", "-n", NAMESPACE, "-m", "INC-1", "--yes"]);
     assert_eq!(resumed.code, 5, "flux-cli was suspended before: {resumed}");
