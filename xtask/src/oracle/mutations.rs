@@ -93,7 +93,7 @@ pub(super) fn scenario(seed: u64, case: u64, written: &[Scenario]) -> Scenario {
     let own = mutated.clone();
     for _ in 0..ATTEMPTS {
         mutate(&mut random, &mut mutated);
-        if mutated != own && is_in_notation(&mutated) {
+        if mutated != own && is_in_notation(&mutated, &own) {
             return mutated;
         }
         mutated.clone_from(&own);
@@ -101,13 +101,15 @@ pub(super) fn scenario(seed: u64, case: u64, written: &[Scenario]) -> Scenario {
     mutated
 }
 
-/// Returns true if the scenario can be played: its text is in the notation, and kubectl applies no field that does not exist.
-fn is_in_notation(scenario: &Scenario) -> bool {
+/// Returns true if a mutation of a scenario can be played: its text is in the notation, and kubectl applies no field that does not
+/// exist.
+fn is_in_notation(scenario: &Scenario, original: &Scenario) -> bool {
     let mut files = Files::new();
     let mut edits = [&scenario.before, &scenario.between, &scenario.after].into_iter();
     edits.all(|lines| manifest::edit(&mut files, lines, "s001x").is_ok())
         && scenario.cluster.iter().all(|object| {
-            !object.contains(" json:") && manifest::object(&object.replace('@', "s001x"), "s001x").is_ok()
+            (!object.contains(" json:") || original.cluster.contains(object))
+                && manifest::object(&object.replace('@', "s001x"), "s001x").is_ok()
         })
 }
 
