@@ -35,10 +35,9 @@ pub(crate) async fn is_account_allowed(
     namespace: &str,
     name: Option<&str>,
 ) -> Result<bool, Failure> {
-    let own_group = format!("system:serviceaccounts:{}", account.namespace);
     let spec = json!({
         "user": account.user(),
-        "groups": ["system:serviceaccounts", own_group, "system:authenticated"],
+        "groups": account.groups(),
         "resourceAttributes": attributes(verb, kind, namespace, name),
     });
     review(cluster, "SubjectAccessReview", &spec).await

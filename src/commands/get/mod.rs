@@ -54,12 +54,14 @@ pub async fn run(args: &GetArgs, session: &mut Session) -> Result<ExitCode> {
 fn print_recorded(args: &GetArgs, session: &mut Session, snapshot: Snapshot) -> Result<ExitCode> {
     let namespace = session.connection.namespace.clone().filter(|_| !args.all_namespaces);
     let selected = args.selection().read_snapshot(&snapshot, namespace.as_deref())?;
-    let everywhere = GetData::unrelated(args.selection().read_snapshot(&snapshot, None)?);
+    let selected_everywhere =
+        namespace.as_ref().map(|_| args.selection().read_snapshot(&snapshot, None)).transpose()?;
     let data = GetData::recorded(selected, snapshot);
     let answer = Answer::new(args, &data, session.now);
     let is_empty = answer.items.is_empty();
     let exit = print::print(args, session, answer, namespace.as_deref())?;
-    if args.is_table() && namespace.is_some() && is_empty {
+    if let Some(selected) = selected_everywhere.filter(|_| args.is_table() && is_empty) {
+        let everywhere = GetData::unrelated(selected);
         let rows = args.rows(&everywhere, session.now);
         elsewhere::print_namespaces(session, rows.iter().map(|item| &*item.object.namespace));
     }

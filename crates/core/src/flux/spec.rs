@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::kinds::{EXTERNAL_ARTIFACT, SOURCE_GROUP};
-use crate::kubernetes::object::{ObjectId, Resource, group_of, list_at};
+use crate::kubernetes::object::{ObjectId, Resource, group_of, list_at, text_at};
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +24,17 @@ impl NamespacedName {
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
+
+    /// Returns the groups of the user that a service account of this name is.
+    pub fn groups(&self) -> [String; 3] {
+        let own = format!("system:serviceaccounts:{}", self.namespace);
+        ["system:serviceaccounts".to_owned(), own, "system:authenticated".to_owned()]
+    }
+}
+
+/// Returns the name of the service account that the spec of an owner names.
+pub(crate) fn named_account(spec: &Value) -> Option<&str> {
+    Some(text_at(spec, "/serviceAccountName")).filter(|account| !account.is_empty())
 }
 
 /// Kind, namespace and name of a source.

@@ -13,6 +13,34 @@ use serde::{Deserialize, Serialize};
 
 use crate::private::PLACEHOLDER;
 
+/// Groups of the API server itself whose names have a dot. Definitions can have others below `k8s.io`. Source: Kubernetes v1.36.3
+/// `pkg/controlplane` and `pkg/kubeapiserver`.
+const GROUPS_WITH_DOT: [&str; 18] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+    "storagemigration.k8s.io",
+];
+
+/// Returns true for an API group of Kubernetes itself.
+pub(crate) fn is_of_kubernetes(group: &str) -> bool {
+    !group.contains('.') || GROUPS_WITH_DOT.contains(&group)
+}
+
 /// API group and kind of an object, whatever its version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

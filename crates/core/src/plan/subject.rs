@@ -87,7 +87,7 @@ pub struct SubjectSource {
     /// Revision of its present artifact; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// What keeps the source from fetching the tree, or can keep it, one sentence each.
+    /// Reasons why the source does not fetch the tree, or may not, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub obstacles: Vec<String>,
 }

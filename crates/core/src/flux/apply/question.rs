@@ -10,9 +10,9 @@ use super::dry_run::DryRunResult;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::helm_controller;
 use crate::flux::kustomize_controller;
-use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::flux::spec::{KustomizationSpec, NamespacedName, named_account};
 use crate::kubernetes::gap::Gap;
-use crate::kubernetes::object::{ObjectId, text_at};
+use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::{flux_kustomization, flux_operator};
 use crate::text::sha256;
 
@@ -133,7 +133,7 @@ impl Question {
     pub(crate) fn of_owner(owner: &ObjectId, spec: &Value, id: &ObjectId, request: Request, is_private: bool) -> Self {
         let is_of_operator = &*owner.group == flux_operator::GROUP;
         let controller = if is_of_operator { flux_operator::NAME } else { HELM_CONTROLLER };
-        let account = Some(text_at(spec, "/serviceAccountName")).filter(|name| !name.is_empty());
+        let account = named_account(spec);
         Self::new(owner.clone(), controller, account, id, request, is_private || id.is("", "Secret"))
     }
 

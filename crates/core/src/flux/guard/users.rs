@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::flux::controllers::is_of;
-use crate::flux::spec::NamespacedName;
+use crate::flux::spec::{NamespacedName, named_account};
 use crate::kubernetes::object::{GroupKind, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 
@@ -41,7 +41,7 @@ impl DeletingController {
         if owner.at("/spec/kubeConfig").is_some_and(|config| !config.is_null()) {
             return None;
         }
-        let named = owner.text("/spec/serviceAccountName").filter(|name| !name.is_empty());
+        let named = named_account(owner.spec());
         let name = named.or(self.default_account.as_deref())?;
         Some(NamespacedName { namespace: owner.object.id.namespace.to_string(), name: name.to_owned() }.user())
     }

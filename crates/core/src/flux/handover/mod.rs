@@ -558,7 +558,7 @@ mod tests {
         assert_eq!(lost_of(&plan, &lists(object(), "shop_b__ConfigMap")), []);
         assert_eq!(lost_of(&plan, &lists(vec![], "shop_a__ConfigMap")), [], "an inventory that nobody has updated");
         let wanted = [object()[0].id.clone()];
-        assert_eq!(with(&wanted, &plan, &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its new owner goes with it");
+        assert_eq!(with(&wanted, &plan, &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its new owner is deleted too");
         let replaced = Change { may_come_back: true, ..deletion("", ReasonCode::ReleaseReplaced) };
         let of_replaced = self::plan(replaced);
         assert_eq!(lost_of(&of_replaced, &lists(vec![], "shop_b__ConfigMap")).len(), 1, "its chart is not known");

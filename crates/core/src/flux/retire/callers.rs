@@ -1,4 +1,4 @@
-//! What the API server calls: the workloads behind the Services of webhooks, of conversions and of aggregated APIs.
+//! Finds the workloads that answer calls of the API server: those behind the Services of webhooks, of conversions and of aggregated APIs.
 //!
 //! Each request that such an object is about fails while nothing answers for its Service, also the deletions of later steps.
 

@@ -13,7 +13,7 @@ use crate::flux::apply::rights::RBAC;
 use crate::flux::controllers::foreign_finalizers;
 use crate::flux::guard::is_owner_kind;
 use crate::flux::handover::claims_of_set;
-use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::flux::spec::{KustomizationSpec, NamespacedName, named_account};
 use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use crate::kubernetes::referrer::{Referrer, Usage};
@@ -472,7 +472,7 @@ impl<'a> Units<'a> {
         if !is_owner_kind(&id.group_kind()) || (is_remote && !id.is_here(GROUP, KIND)) {
             return None;
         }
-        let named = owner.text("/spec/serviceAccountName").filter(|name| !name.is_empty());
+        let named = named_account(owner.spec());
         let name = named.or(self.accounts.get(&*id.kind).map(String::as_str))?;
         Some(ObjectId::new("", "ServiceAccount", &id.namespace, name))
     }

@@ -5,12 +5,12 @@ use std::fmt::{Display, Formatter, Result};
 use crate::kubernetes::object::Resource;
 use crate::kubernetes::redact::redact_urls;
 
-/// What stops a new revision of a source, or can stop it.
+/// A reason why a source does not get a new revision, or may not get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
-    /// What it is, for people.
+    /// The reason as a sentence for people, without the message of source-controller.
     pub sentence: String,
-    /// Message of source-controller.
+    /// Message of the condition that is not `True`.
     message: Option<String>,
 }
 

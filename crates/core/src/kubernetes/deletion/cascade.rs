@@ -28,9 +28,9 @@ pub struct CascadedObject<'a> {
 /// Everything that follows from some deletions, sorted by identity.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Closure<'a> {
-    /// What is deleted, without the roots.
+    /// Objects that are deleted, without the roots.
     pub(crate) deleted: Vec<CascadedObject<'a>>,
-    /// What would be deleted, and stays because each deletion of it is refused.
+    /// Objects that stay because each deletion of them is refused.
     pub(crate) kept: Vec<CascadedObject<'a>>,
 }
 

@@ -21,6 +21,11 @@ impl Referrer {
         let kind = table::find(&id.group, &id.kind)?;
         let place = kind.namespace.unwrap_or(&id.namespace);
         let mut references = targets(manifest, kind.fields, id, place);
+        for (path, fields) in kind.parts {
+            let mut parts = vec![];
+            collect(manifest, path, &mut parts);
+            references.extend(parts.into_iter().flat_map(|part| targets(part, fields, id, place)));
+        }
         let mut pod_labels = KeyValues::default();
         if let Some(path) = kind.pods {
             if let Some(pod) = first(manifest, path) {

@@ -2,30 +2,7 @@
 
 use super::kinds;
 use super::kinds::kind::{EXPERIMENTAL_GATEWAY, GATEWAY, Kind, OPERATOR, TRAEFIK};
-
-/// Groups of the API server itself whose names have a dot. Definitions can have others below `k8s.io`. Source: Kubernetes v1.36.3
-/// `pkg/controlplane` and `pkg/kubeapiserver`.
-const BUILTIN: [&str; 19] = [
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-    "imagepolicy.k8s.io",
-];
+use crate::kubernetes::object::is_of_kubernetes;
 
 /// Kinds of the table whose objects have no namespace.
 const CLUSTER_SCOPED: [&str; 18] = [
@@ -87,8 +64,7 @@ pub(super) fn is_cluster_scoped(kind: &str) -> bool {
 
 /// Returns true if nothing is known of the references of a kind, because it is neither one of Kubernetes nor in the table.
 pub(crate) fn is_unknown(group: &str, kind: &str) -> bool {
-    let is_builtin = !group.contains('.') || BUILTIN.contains(&group);
-    !is_builtin && !group.ends_with(".toolkit.fluxcd.io") && find(group, kind).is_none()
+    !is_of_kubernetes(group) && !group.ends_with(".toolkit.fluxcd.io") && find(group, kind).is_none()
 }
 
 #[cfg(test)]

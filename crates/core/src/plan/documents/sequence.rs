@@ -50,7 +50,7 @@ pub struct LostObject {
     pub certainty: Certainty,
     /// Step that creates an object of the same identity, which no later step deletes for certain; `null` if none does.
     pub created_again_in: Option<usize>,
-    /// Whether the step that deletes it creates it again depends on a condition, or is not known.
+    /// True if the step that deletes it may create it again: on a condition, or as far as is known.
     #[serde(skip_serializing_if = "Not::not")]
     pub may_come_back: bool,
     /// Properties that a new object of the same identity does not have: `uid`, `data`, …

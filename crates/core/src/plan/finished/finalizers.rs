@@ -173,12 +173,13 @@ fn unanswered_group(namespace: &ObjectMetadata, plan: &Plan, snapshot: &Snapshot
         })
     };
     let gap = gaps.iter().filter(|gap| gap.kind == GapKind::StaleGroup).find(|gap| !ends(gap))?;
-    Some(BlockedByFinalizers {
-        object: namespace.id.clone(),
-        finalizers: vec!["kubernetes".to_owned()],
-        controller: None,
-        detail: Some(format!("the namespace controller waits for an answer of {}", gap.subject)),
-    })
+    Some(held_namespace(&namespace.id, format!("the namespace controller waits for an answer of {}", gap.subject)))
+}
+
+/// Returns that the namespace controller keeps a Namespace terminating, and why.
+fn held_namespace(namespace: &ObjectId, why: String) -> BlockedByFinalizers {
+    let finalizers = vec!["kubernetes".to_owned()];
+    BlockedByFinalizers { object: namespace.clone(), finalizers, controller: None, detail: Some(why) }
 }
 
 /// Returns what keeps a Namespace terminating if an APIService stays whose Service the plan deletes: its group no longer answers. A
@@ -192,24 +193,16 @@ fn unserved_group(namespace: &ObjectId, plan: &Plan) -> Option<BlockedByFinalize
         let mut users = found.users.iter().map(|user| &user.object);
         Some((users.find(|user| user.is_here(API_SERVICE.0, API_SERVICE.1))?, &found.object))
     })?;
-    Some(BlockedByFinalizers {
-        object: namespace.clone(),
-        finalizers: vec!["kubernetes".to_owned()],
-        controller: None,
-        detail: Some(format!("the namespace controller waits for an answer of {group}, and {service} is deleted")),
-    })
+    let why = format!("the namespace controller waits for an answer of {group}, and {service} is deleted");
+    Some(held_namespace(namespace, why))
 }
 
 /// Returns what keeps a Namespace terminating if the API server refuses to let the namespace controller delete an object in it.
 fn refused_content(namespace: &ObjectId, plan: &Plan) -> Option<BlockedByFinalizers> {
     let mut rows = plan.changes().iter().filter(|row| row.by == Actor::NamespaceController);
     let kept = rows.find(|row| row.action == Action::Keep && row.cause.as_ref() == Some(namespace))?;
-    Some(BlockedByFinalizers {
-        object: namespace.clone(),
-        finalizers: vec!["kubernetes".to_owned()],
-        controller: None,
-        detail: Some(format!("the server refuses to let the namespace controller delete {}", kept.object.id)),
-    })
+    let why = format!("the server refuses to let the namespace controller delete {}", kept.object.id);
+    Some(held_namespace(namespace, why))
 }
 
 fn is_cloud_controller(id: &ObjectId) -> bool {

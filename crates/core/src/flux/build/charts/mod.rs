@@ -355,6 +355,7 @@ fn files_below<'a>(artifact: &'a Artifact, directory: &'a str) -> impl Iterator<
 
 /// Returns what could not be read of a chart, of its values files, or, if it has dependencies in the artifact, of any file.
 fn unread(artifact: &Artifact, spec: &Value) -> Option<String> {
+    artifact.unread_at("")?;
     let about = metadata(artifact, spec).ok().map(|(_, about)| about).unwrap_or_default();
     let repositories = list_at(&about, "/dependencies").iter().map(|dependency| text_at(dependency, "/repository"));
     let whole = repositories.filter(|repository| repository.starts_with("file://")).map(|_| String::new());

@@ -42,7 +42,7 @@ pub struct PreviewInput<'a> {
     pub differing_artifacts: BTreeSet<SourceId>,
     /// The flag `--no-cross-namespace-refs` of source-watcher.
     pub generators_deny_other_namespaces: bool,
-    /// Rules of helm-controller.
+    /// Flags and feature gates of helm-controller that change what it deletes.
     pub helm_controller: HelmController,
     /// The flag `--default-service-account` of flux-operator: account of ResourceSets that name none.
     pub set_account: Option<String>,

@@ -16,11 +16,11 @@ use super::refusals::{CascadeRefusals, Delay, DeletionRefusal, ForcedDeletion, O
 use super::secret_values::SecretValues;
 use crate::flux::build::objects::defined_kind;
 use crate::flux::generator::Generation;
-use crate::flux::spec::{NamespacedName, SourceId};
+use crate::flux::spec::{NamespacedName, SourceId, named_account};
 use crate::helm::uninstall::StoredRelease;
 use crate::kubernetes::deletion::cascade::Cascade;
 use crate::kubernetes::deletion::namespaces::always_refused;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 
 /// What Helm has stored of the releases of deleted owners, by owner, where it is known.
 pub(crate) type StoredReleases = BTreeMap<ObjectId, StoredRelease>;
@@ -85,8 +85,7 @@ impl<'a> State<'a> {
     ///
     /// Source: helm-controller v1.6.3 `internal/kube/impersonate.go`.
     pub(crate) fn release_account<'s>(&'s self, spec: &'s Value) -> Option<&'s str> {
-        let named = Some(text_at(spec, "/serviceAccountName")).filter(|account| !account.is_empty());
-        named.or(self.input.helm_controller.default_service_account.as_deref())
+        named_account(spec).or(self.input.helm_controller.default_service_account.as_deref())
     }
 
     /// Returns the source of which a pass builds.

@@ -1,5 +1,5 @@
 //! Deletions by the controllers of Kubernetes: the garbage collector, the namespace controller and the endpoints controller. The API
-//! server asks its admission rules about them as about any other request, and the controllers try again for ever.
+//! server asks its admission rules about them as about any other request, and the controllers retry without end.
 //!
 //! Source: Kubernetes v1.36.3 `pkg/controller/garbagecollector/garbagecollector.go` (`attemptToDeleteItem`),
 //! `pkg/controller/namespace/deletion/namespaced_resources_deleter.go` (`deleteCollection`) and
@@ -18,6 +18,7 @@ use crate::flux::simulation::model::questions::{Answers, Needs};
 use crate::flux::simulation::model::refusals::{CascadeRefusal, CascadeRefusals};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
+use crate::flux::spec::NamespacedName;
 use crate::kubernetes::deletion::cascade::{CascadeKind, CascadedObject};
 use crate::kubernetes::object::{KeyValues, ObjectId, ResourceType};
 use crate::plan::Actor;
@@ -124,11 +125,12 @@ fn user(state: &State<'_>, account: &str) -> ObjectId {
 /// Returns a request as expressions of rules see it.
 fn sent(AdmissionRequest { kind, id, operation, .. }: AdmissionRequest<'_>, user: &ObjectId) -> Value {
     let ResourceType { group, version, kind: name, plural, .. } = kind;
-    let of_account =
-        json!(["system:serviceaccounts", format!("system:serviceaccounts:{SYSTEM}"), "system:authenticated"]);
     let (user_name, groups) = match &*user.namespace {
         "" => (user.name.to_string(), json!(["system:authenticated"])),
-        namespace => (format!("system:serviceaccount:{namespace}:{}", user.name), of_account),
+        _ => {
+            let account = NamespacedName::of(user);
+            (account.user(), json!(account.groups()))
+        }
     };
     json!({
         "operation": operation, "name": &*id.name, "namespace": &*id.namespace,

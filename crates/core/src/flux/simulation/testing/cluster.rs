@@ -83,7 +83,7 @@ pub(crate) struct TestCluster {
     pub(crate) features: Features,
     pub(crate) flags: ControllerFlags,
     pub(crate) helm_controller: HelmController,
-    /// `--default-service-account` of flux-operator.
+    /// Account of ResourceSets that name none.
     pub(crate) set_account: Option<String>,
     pub(crate) workers: usize,
     pub(crate) pinned: bool,

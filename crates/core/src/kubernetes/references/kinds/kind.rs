@@ -33,6 +33,8 @@ pub(in crate::kubernetes::references) struct Kind {
     /// Path of the labels of Pods that it selects.
     pub(in crate::kubernetes::references) selector: Option<&'static str>,
     pub(in crate::kubernetes::references) fields: &'static [Field],
+    /// Parts of its objects with the same fields as parts of other kinds: the path of each part, and the fields in it.
+    pub(in crate::kubernetes::references) parts: &'static [(&'static str, &'static [Field])],
     /// Objects that its controller makes: they come back when they are deleted.
     pub(in crate::kubernetes::references) makes: &'static [Field],
     /// Its controller makes an object of this kind and of its own name, unless a field of `makes` names it.
@@ -50,6 +52,7 @@ pub(in crate::kubernetes::references) const NOTHING: Kind = Kind {
     pods: None,
     selector: None,
     fields: &[],
+    parts: &[],
     makes: &[],
     makes_namesake: None,
     namespace: None,

@@ -1,33 +1,42 @@
 //! Kinds of the Prometheus operator.
 
-use crate::kubernetes::references::kinds::kind::{Kind, NOTHING, STORAGE, field};
+use crate::kubernetes::references::kinds::kind::{Field, Kind, NOTHING, STORAGE, field};
 use crate::kubernetes::referrer::Usage;
 
 const MONITORING: &str = "monitoring.coreos.com";
+
+/// Fields of `spec` of what the operator runs.
+const WORKLOAD_FIELDS: &[Field] = &[
+    field("serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
+    field("imagePullSecrets/*", "", "Secret", Usage::PullsWith),
+    field("priorityClassName", "scheduling.k8s.io", "PriorityClass", Usage::Uses),
+    field("secrets/*", "", "Secret", Usage::Mounts),
+    field("configMaps/*", "", "ConfigMap", Usage::Mounts),
+    field("storage/volumeClaimTemplate/spec/storageClassName", STORAGE, "StorageClass", Usage::Uses),
+];
+
+/// Fields with the credentials for requests to an endpoint.
+const CLIENT_FIELDS: &[Field] = &[
+    field("basicAuth/username", "", "Secret", Usage::Reads),
+    field("basicAuth/password", "", "Secret", Usage::Reads),
+    field("bearerTokenSecret", "", "Secret", Usage::Reads),
+    field("authorization/credentials", "", "Secret", Usage::Reads),
+    field("oauth2/clientSecret", "", "Secret", Usage::Reads),
+    field("oauth2/clientId/secret", "", "Secret", Usage::Reads),
+    field("tlsConfig/ca/secret", "", "Secret", Usage::Reads),
+    field("tlsConfig/ca/configMap", "", "ConfigMap", Usage::Reads),
+    field("tlsConfig/cert/secret", "", "Secret", Usage::Reads),
+    field("tlsConfig/cert/configMap", "", "ConfigMap", Usage::Reads),
+    field("tlsConfig/keySecret", "", "Secret", Usage::Reads),
+];
 
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         group: MONITORING,
         kind: "Prometheus",
+        parts: &[("spec", WORKLOAD_FIELDS), ("spec/remoteWrite/*", CLIENT_FIELDS)],
         fields: &[
-            field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
-            field("spec/imagePullSecrets/*", "", "Secret", Usage::PullsWith),
-            field("spec/priorityClassName", "scheduling.k8s.io", "PriorityClass", Usage::Uses),
-            field("spec/secrets/*", "", "Secret", Usage::Mounts),
-            field("spec/configMaps/*", "", "ConfigMap", Usage::Mounts),
-            field("spec/storage/volumeClaimTemplate/spec/storageClassName", STORAGE, "StorageClass", Usage::Uses),
             field("spec/additionalScrapeConfigs", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/basicAuth/username", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/basicAuth/password", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/bearerTokenSecret", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/authorization/credentials", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/oauth2/clientSecret", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/oauth2/clientId/secret", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/tlsConfig/ca/secret", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/tlsConfig/ca/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/remoteWrite/*/tlsConfig/cert/secret", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/tlsConfig/cert/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/remoteWrite/*/tlsConfig/keySecret", "", "Secret", Usage::Reads),
             field("spec/additionalAlertManagerConfigs", "", "Secret", Usage::Reads),
             field("spec/additionalAlertRelabelConfigs", "", "Secret", Usage::Reads),
             field("spec/thanos/objectStorageConfig", "", "Secret", Usage::Reads),
@@ -38,38 +47,15 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         group: MONITORING,
         kind: "PrometheusAgent",
-        fields: &[
-            field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
-            field("spec/imagePullSecrets/*", "", "Secret", Usage::PullsWith),
-            field("spec/priorityClassName", "scheduling.k8s.io", "PriorityClass", Usage::Uses),
-            field("spec/secrets/*", "", "Secret", Usage::Mounts),
-            field("spec/configMaps/*", "", "ConfigMap", Usage::Mounts),
-            field("spec/storage/volumeClaimTemplate/spec/storageClassName", STORAGE, "StorageClass", Usage::Uses),
-            field("spec/additionalScrapeConfigs", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/basicAuth/username", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/basicAuth/password", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/bearerTokenSecret", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/authorization/credentials", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/oauth2/clientSecret", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/oauth2/clientId/secret", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/tlsConfig/ca/secret", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/tlsConfig/ca/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/remoteWrite/*/tlsConfig/cert/secret", "", "Secret", Usage::Reads),
-            field("spec/remoteWrite/*/tlsConfig/cert/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/remoteWrite/*/tlsConfig/keySecret", "", "Secret", Usage::Reads),
-        ],
+        parts: &[("spec", WORKLOAD_FIELDS), ("spec/remoteWrite/*", CLIENT_FIELDS)],
+        fields: &[field("spec/additionalScrapeConfigs", "", "Secret", Usage::Reads)],
         ..NOTHING
     },
     Kind {
         group: MONITORING,
         kind: "Alertmanager",
+        parts: &[("spec", WORKLOAD_FIELDS)],
         fields: &[
-            field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
-            field("spec/imagePullSecrets/*", "", "Secret", Usage::PullsWith),
-            field("spec/priorityClassName", "scheduling.k8s.io", "PriorityClass", Usage::Uses),
-            field("spec/secrets/*", "", "Secret", Usage::Mounts),
-            field("spec/configMaps/*", "", "ConfigMap", Usage::Mounts),
-            field("spec/storage/volumeClaimTemplate/spec/storageClassName", STORAGE, "StorageClass", Usage::Uses),
             field("spec/configSecret", "", "Secret", Usage::Reads),
             field("spec/alertmanagerConfiguration", MONITORING, "AlertmanagerConfig", Usage::Uses),
         ],
@@ -78,90 +64,17 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         group: MONITORING,
         kind: "ThanosRuler",
+        parts: &[("spec", WORKLOAD_FIELDS)],
         fields: &[
-            field("spec/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
-            field("spec/imagePullSecrets/*", "", "Secret", Usage::PullsWith),
-            field("spec/priorityClassName", "scheduling.k8s.io", "PriorityClass", Usage::Uses),
-            field("spec/secrets/*", "", "Secret", Usage::Mounts),
-            field("spec/configMaps/*", "", "ConfigMap", Usage::Mounts),
-            field("spec/storage/volumeClaimTemplate/spec/storageClassName", STORAGE, "StorageClass", Usage::Uses),
             field("spec/objectStorageConfig", "", "Secret", Usage::Reads),
             field("spec/queryConfig", "", "Secret", Usage::Reads),
             field("spec/alertmanagersConfig", "", "Secret", Usage::Reads),
         ],
         ..NOTHING
     },
-    Kind {
-        group: MONITORING,
-        kind: "ServiceMonitor",
-        fields: &[
-            field("spec/endpoints/*/basicAuth/username", "", "Secret", Usage::Reads),
-            field("spec/endpoints/*/basicAuth/password", "", "Secret", Usage::Reads),
-            field("spec/endpoints/*/bearerTokenSecret", "", "Secret", Usage::Reads),
-            field("spec/endpoints/*/authorization/credentials", "", "Secret", Usage::Reads),
-            field("spec/endpoints/*/oauth2/clientSecret", "", "Secret", Usage::Reads),
-            field("spec/endpoints/*/oauth2/clientId/secret", "", "Secret", Usage::Reads),
-            field("spec/endpoints/*/tlsConfig/ca/secret", "", "Secret", Usage::Reads),
-            field("spec/endpoints/*/tlsConfig/ca/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/endpoints/*/tlsConfig/cert/secret", "", "Secret", Usage::Reads),
-            field("spec/endpoints/*/tlsConfig/cert/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/endpoints/*/tlsConfig/keySecret", "", "Secret", Usage::Reads),
-        ],
-        ..NOTHING
-    },
-    Kind {
-        group: MONITORING,
-        kind: "PodMonitor",
-        fields: &[
-            field("spec/podMetricsEndpoints/*/basicAuth/username", "", "Secret", Usage::Reads),
-            field("spec/podMetricsEndpoints/*/basicAuth/password", "", "Secret", Usage::Reads),
-            field("spec/podMetricsEndpoints/*/bearerTokenSecret", "", "Secret", Usage::Reads),
-            field("spec/podMetricsEndpoints/*/authorization/credentials", "", "Secret", Usage::Reads),
-            field("spec/podMetricsEndpoints/*/oauth2/clientSecret", "", "Secret", Usage::Reads),
-            field("spec/podMetricsEndpoints/*/oauth2/clientId/secret", "", "Secret", Usage::Reads),
-            field("spec/podMetricsEndpoints/*/tlsConfig/ca/secret", "", "Secret", Usage::Reads),
-            field("spec/podMetricsEndpoints/*/tlsConfig/ca/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/podMetricsEndpoints/*/tlsConfig/cert/secret", "", "Secret", Usage::Reads),
-            field("spec/podMetricsEndpoints/*/tlsConfig/cert/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/podMetricsEndpoints/*/tlsConfig/keySecret", "", "Secret", Usage::Reads),
-        ],
-        ..NOTHING
-    },
-    Kind {
-        group: MONITORING,
-        kind: "Probe",
-        fields: &[
-            field("spec/basicAuth/username", "", "Secret", Usage::Reads),
-            field("spec/basicAuth/password", "", "Secret", Usage::Reads),
-            field("spec/bearerTokenSecret", "", "Secret", Usage::Reads),
-            field("spec/authorization/credentials", "", "Secret", Usage::Reads),
-            field("spec/oauth2/clientSecret", "", "Secret", Usage::Reads),
-            field("spec/oauth2/clientId/secret", "", "Secret", Usage::Reads),
-            field("spec/tlsConfig/ca/secret", "", "Secret", Usage::Reads),
-            field("spec/tlsConfig/ca/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/tlsConfig/cert/secret", "", "Secret", Usage::Reads),
-            field("spec/tlsConfig/cert/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/tlsConfig/keySecret", "", "Secret", Usage::Reads),
-        ],
-        ..NOTHING
-    },
-    Kind {
-        group: MONITORING,
-        kind: "ScrapeConfig",
-        fields: &[
-            field("spec/basicAuth/username", "", "Secret", Usage::Reads),
-            field("spec/basicAuth/password", "", "Secret", Usage::Reads),
-            field("spec/bearerTokenSecret", "", "Secret", Usage::Reads),
-            field("spec/authorization/credentials", "", "Secret", Usage::Reads),
-            field("spec/oauth2/clientSecret", "", "Secret", Usage::Reads),
-            field("spec/oauth2/clientId/secret", "", "Secret", Usage::Reads),
-            field("spec/tlsConfig/ca/secret", "", "Secret", Usage::Reads),
-            field("spec/tlsConfig/ca/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/tlsConfig/cert/secret", "", "Secret", Usage::Reads),
-            field("spec/tlsConfig/cert/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/tlsConfig/keySecret", "", "Secret", Usage::Reads),
-        ],
-        ..NOTHING
-    },
+    Kind { group: MONITORING, kind: "ServiceMonitor", parts: &[("spec/endpoints/*", CLIENT_FIELDS)], ..NOTHING },
+    Kind { group: MONITORING, kind: "PodMonitor", parts: &[("spec/podMetricsEndpoints/*", CLIENT_FIELDS)], ..NOTHING },
+    Kind { group: MONITORING, kind: "Probe", parts: &[("spec", CLIENT_FIELDS)], ..NOTHING },
+    Kind { group: MONITORING, kind: "ScrapeConfig", parts: &[("spec", CLIENT_FIELDS)], ..NOTHING },
     Kind { group: MONITORING, kind: "PrometheusRule", ..NOTHING },
 ];

@@ -32,6 +32,16 @@ const INGRESS_ANNOTATIONS: &[Field] = &[
     field("kubernetes.io/ingress.class", NETWORKING, "IngressClass", Usage::Uses),
 ];
 
+/// Fields of the TLS settings of a route of Traefik.
+const TLS_FIELDS: &[Field] = &[
+    field("secretName", "", "Secret", Usage::Reads),
+    field("options", TRAEFIK, "TLSOption", Usage::Uses),
+    field("store", TRAEFIK, "TLSStore", Usage::Uses),
+];
+
+/// Fields of what MetalLB advertises.
+const ADVERTISED_FIELDS: &[Field] = &[field("spec/ipAddressPools/*", METALLB, "IPAddressPool", Usage::Uses)];
+
 pub(super) const KINDS: &[Kind] = &[
     Kind {
         group: NETWORKING,
@@ -56,12 +66,10 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         group: TRAEFIK,
         kind: "IngressRoute",
+        parts: &[("spec/tls", TLS_FIELDS)],
         fields: &[
             field("spec/routes/*/services/*", "", "Service", Usage::RoutesTo),
             field("spec/routes/*/middlewares/*", TRAEFIK, "Middleware", Usage::Uses),
-            field("spec/tls/secretName", "", "Secret", Usage::Reads),
-            field("spec/tls/options", TRAEFIK, "TLSOption", Usage::Uses),
-            field("spec/tls/store", TRAEFIK, "TLSStore", Usage::Uses),
         ],
         ..NOTHING
     },
@@ -129,12 +137,10 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         group: TRAEFIK,
         kind: "IngressRouteTCP",
+        parts: &[("spec/tls", TLS_FIELDS)],
         fields: &[
             field("spec/routes/*/services/*", "", "Service", Usage::RoutesTo),
             field("spec/routes/*/middlewares/*", TRAEFIK, "MiddlewareTCP", Usage::Uses),
-            field("spec/tls/secretName", "", "Secret", Usage::Reads),
-            field("spec/tls/options", TRAEFIK, "TLSOption", Usage::Uses),
-            field("spec/tls/store", TRAEFIK, "TLSStore", Usage::Uses),
         ],
         ..NOTHING
     },
@@ -181,18 +187,8 @@ pub(super) const KINDS: &[Kind] = &[
         ],
         ..NOTHING
     },
-    Kind {
-        group: METALLB,
-        kind: "L2Advertisement",
-        fields: &[field("spec/ipAddressPools/*", METALLB, "IPAddressPool", Usage::Uses)],
-        ..NOTHING
-    },
-    Kind {
-        group: METALLB,
-        kind: "BGPAdvertisement",
-        fields: &[field("spec/ipAddressPools/*", METALLB, "IPAddressPool", Usage::Uses)],
-        ..NOTHING
-    },
+    Kind { group: METALLB, kind: "L2Advertisement", fields: ADVERTISED_FIELDS, ..NOTHING },
+    Kind { group: METALLB, kind: "BGPAdvertisement", fields: ADVERTISED_FIELDS, ..NOTHING },
     Kind { group: METALLB, kind: "IPAddressPool", ..NOTHING },
     Kind {
         group: METALLB,

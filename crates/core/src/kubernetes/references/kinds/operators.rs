@@ -21,6 +21,24 @@ const CREDENTIAL_FIELDS: &[Field] = &[
     field("spec/hashiCorpVault/credential/serviceAccountName", "", "ServiceAccount", Usage::RunsAs),
 ];
 
+/// Fields with the credentials of a store for backups of CloudNativePG.
+const STORE_FIELDS: &[Field] = &[
+    field("endpointCA", "", "Secret", Usage::Reads),
+    field("azureCredentials/connectionString", "", "Secret", Usage::Reads),
+    field("azureCredentials/storageKey", "", "Secret", Usage::Reads),
+    field("azureCredentials/storageSasToken", "", "Secret", Usage::Reads),
+    field("googleCredentials/applicationCredentials", "", "Secret", Usage::Reads),
+    field("s3Credentials/accessKeyId", "", "Secret", Usage::Reads),
+    field("s3Credentials/secretAccessKey", "", "Secret", Usage::Reads),
+    field("s3Credentials/sessionToken", "", "Secret", Usage::Reads),
+];
+
+/// Fields of a package of Crossplane.
+const PACKAGE_FIELDS: &[Field] = &[
+    field("spec/runtimeConfigRef", CROSSPLANE_PACKAGES, "DeploymentRuntimeConfig", Usage::Uses),
+    field("spec/packagePullSecrets/*", "", "Secret", Usage::PullsWith),
+];
+
 /// Fields with the credentials of a provider of Crossplane.
 const PROVIDER_FIELDS: &[Field] = &[field("spec/credentials/secretRef", "", "Secret", Usage::Reads)];
 
@@ -41,15 +59,14 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         group: "keda.sh",
         kind: "ScaledObject",
-        fields: &[
-            field("spec/scaleTargetRef", "apps", "Deployment", Usage::Scales),
-            field("spec/triggers/*/authenticationRef", "keda.sh", "TriggerAuthentication", Usage::Uses),
-        ],
+        parts: &[("", TRIGGER_FIELDS)],
+        fields: &[field("spec/scaleTargetRef", "apps", "Deployment", Usage::Scales)],
         ..NOTHING
     },
     Kind {
         group: POSTGRES,
         kind: "Cluster",
+        parts: &[("spec/backup/barmanObjectStore", STORE_FIELDS)],
         fields: &[
             field("spec/superuserSecret", "", "Secret", Usage::Reads),
             field("spec/bootstrap/initdb/secret", "", "Secret", Usage::Reads),
@@ -57,14 +74,6 @@ pub(super) const KINDS: &[Kind] = &[
             field("spec/externalClusters/*/sslCert", "", "Secret", Usage::Reads),
             field("spec/externalClusters/*/sslKey", "", "Secret", Usage::Reads),
             field("spec/externalClusters/*/sslRootCert", "", "Secret", Usage::Reads),
-            field("spec/backup/barmanObjectStore/endpointCA", "", "Secret", Usage::Reads),
-            field("spec/backup/barmanObjectStore/azureCredentials/connectionString", "", "Secret", Usage::Reads),
-            field("spec/backup/barmanObjectStore/azureCredentials/storageKey", "", "Secret", Usage::Reads),
-            field("spec/backup/barmanObjectStore/azureCredentials/storageSasToken", "", "Secret", Usage::Reads),
-            field("spec/backup/barmanObjectStore/googleCredentials/applicationCredentials", "", "Secret", Usage::Reads),
-            field("spec/backup/barmanObjectStore/s3Credentials/accessKeyId", "", "Secret", Usage::Reads),
-            field("spec/backup/barmanObjectStore/s3Credentials/secretAccessKey", "", "Secret", Usage::Reads),
-            field("spec/backup/barmanObjectStore/s3Credentials/sessionToken", "", "Secret", Usage::Reads),
             // The plugin that replaces `backup/barmanObjectStore`.
             field("spec/plugins/*/parameters/barmanObjectName", "barmancloud.cnpg.io", "ObjectStore", Usage::Uses),
             field("spec/env/*/valueFrom/configMapKeyRef", "", "ConfigMap", Usage::Reads),
@@ -95,30 +104,21 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         group: CROSSPLANE_PACKAGES,
         kind: "Provider",
-        fields: &[
-            field("spec/runtimeConfigRef", CROSSPLANE_PACKAGES, "DeploymentRuntimeConfig", Usage::Uses),
-            field("spec/packagePullSecrets/*", "", "Secret", Usage::PullsWith),
-        ],
+        fields: PACKAGE_FIELDS,
         namespace: Some("crossplane-system"),
         ..NOTHING
     },
     Kind {
         group: CROSSPLANE_PACKAGES,
         kind: "Function",
-        fields: &[
-            field("spec/runtimeConfigRef", CROSSPLANE_PACKAGES, "DeploymentRuntimeConfig", Usage::Uses),
-            field("spec/packagePullSecrets/*", "", "Secret", Usage::PullsWith),
-        ],
+        fields: PACKAGE_FIELDS,
         namespace: Some("crossplane-system"),
         ..NOTHING
     },
     Kind {
         group: CROSSPLANE_PACKAGES,
         kind: "Configuration",
-        fields: &[
-            field("spec/runtimeConfigRef", CROSSPLANE_PACKAGES, "DeploymentRuntimeConfig", Usage::Uses),
-            field("spec/packagePullSecrets/*", "", "Secret", Usage::PullsWith),
-        ],
+        fields: PACKAGE_FIELDS,
         namespace: Some("crossplane-system"),
         ..NOTHING
     },
@@ -164,16 +164,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         group: "barmancloud.cnpg.io",
         kind: "ObjectStore",
-        fields: &[
-            field("spec/configuration/endpointCA", "", "Secret", Usage::Reads),
-            field("spec/configuration/azureCredentials/connectionString", "", "Secret", Usage::Reads),
-            field("spec/configuration/azureCredentials/storageKey", "", "Secret", Usage::Reads),
-            field("spec/configuration/azureCredentials/storageSasToken", "", "Secret", Usage::Reads),
-            field("spec/configuration/googleCredentials/applicationCredentials", "", "Secret", Usage::Reads),
-            field("spec/configuration/s3Credentials/accessKeyId", "", "Secret", Usage::Reads),
-            field("spec/configuration/s3Credentials/secretAccessKey", "", "Secret", Usage::Reads),
-            field("spec/configuration/s3Credentials/sessionToken", "", "Secret", Usage::Reads),
-        ],
+        parts: &[("spec/configuration", STORE_FIELDS)],
         ..NOTHING
     },
 ];

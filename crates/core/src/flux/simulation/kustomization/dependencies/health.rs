@@ -20,7 +20,7 @@ use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::simulation::schedule::dependency_order::waits_for;
 use crate::flux::simulation::schedule::outcomes::FinalState;
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, is_of_kubernetes};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
 
@@ -324,28 +324,6 @@ fn creates_what_needs_time(state: &State<'_>, key: &NamespacedName, pass: &Pass)
     checked_with_state(state, pass, &checked).any(|id| !state.is_live(id))
 }
 
-/// Groups of Kubernetes with a dot in their name. Source: k8s.io/api v0.36, kube-aggregator and apiextensions-apiserver.
-const BUILT_IN_GROUPS: [&str; 18] = [
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "apiregistration.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "certificates.k8s.io",
-    "coordination.k8s.io",
-    "discovery.k8s.io",
-    "events.k8s.io",
-    "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io",
-    "networking.k8s.io",
-    "node.k8s.io",
-    "rbac.authorization.k8s.io",
-    "resource.k8s.io",
-    "scheduling.k8s.io",
-    "storage.k8s.io",
-    "storagemigration.k8s.io",
-];
-
 /// Returns true for kinds of Kubernetes without a state, which are healthy as soon as they exist.
 fn is_healthy_at_once(id: &ObjectId) -> bool {
     const WITH_STATE: [&str; 9] = [
@@ -359,8 +337,7 @@ fn is_healthy_at_once(id: &ObjectId) -> bool {
         "PersistentVolumeClaim",
         "APIService",
     ];
-    let is_built_in = !id.group.contains('.') || BUILT_IN_GROUPS.contains(&&*id.group);
-    is_built_in && !WITH_STATE.contains(&&*id.kind)
+    is_of_kubernetes(&id.group) && !WITH_STATE.contains(&&*id.kind)
 }
 
 /// The health for which others wait.

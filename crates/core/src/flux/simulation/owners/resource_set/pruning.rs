@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
+use crate::flux::spec::named_account;
 use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, text_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::ownership::schemes::flux::is_switched_off;
 use crate::ownership::schemes::flux_operator::SET;
 use crate::ownership::schemes::{flux_helmrelease, flux_kustomization};
@@ -48,8 +49,7 @@ pub(super) fn restarted(state: &State<'_>, _: &ObjectId, effect: &Effect) -> BTr
 /// Returns the service account with whose rights flux-operator acts for a ResourceSet: the one that it names, or the default of
 /// flux-operator; `None` for its own.
 pub(super) fn service_account(state: &State<'_>, set: &Resource) -> Option<ObjectId> {
-    let named = Some(text_at(&set.content, "/spec/serviceAccountName")).filter(|account| !account.is_empty());
-    let account = named.or(state.input.set_account.as_deref())?;
+    let account = named_account(set.spec()).or(state.input.set_account.as_deref())?;
     Some(ObjectId::new("", "ServiceAccount", &set.object.id.namespace, account))
 }
 
