@@ -189,16 +189,17 @@ pub(super) fn not_updated(rows: &BTreeMap<String, Predicted>, before: &Contents,
     same.map(|(id, row)| format!("{id}: predicted update ({}), and it did not change", row.reason)).collect()
 }
 
-/// Returns the objects that change although a plan does not say so. What Kubernetes itself creates and changes is left out.
-pub(super) fn not_announced(
+/// Returns the objects that change although a plan does not say so, each with the mismatch. What Kubernetes itself creates and
+/// changes is left out.
+pub(super) fn not_announced<'a>(
     rows: &BTreeMap<String, Predicted>,
     before: &Uids,
     after: &Uids,
-    changed: &BTreeMap<String, String>,
-) -> Vec<String> {
+    changed: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = (&'a str, String)> {
     let silent = changed.iter().filter(|(id, _)| !rows.contains_key(*id) && stays(before, after, id));
     let of_manifests = silent.filter(|(id, _)| !is_created_by_kubernetes(id));
-    of_manifests.map(|(id, what)| format!("{id}: predicted nothing, and it changes: {what}")).collect()
+    of_manifests.map(|(id, what)| (id.as_str(), format!("{id}: predicted nothing, and it changes: {what}")))
 }
 
 fn stays(before: &Uids, after: &Uids, id: &str) -> bool {

@@ -157,17 +157,17 @@ pub(super) fn deleted_by_plan(plan: &Value) -> BTreeSet<String> {
 }
 
 /// Returns the identities of `kind.group/name -n namespace`, without the group.
-fn without_group(id: &str) -> String {
+pub(super) fn without_group(id: &str) -> String {
     let (kind, rest) = id.split_once('/').unwrap_or((id, ""));
     format!("{}/{rest}", kind.split('.').next().unwrap_or(kind))
 }
 
-/// Compares answers with what happened. `listed` are the objects of all inventories before.
+/// Compares answers with what happened. `listed` has the objects of all inventories before.
 pub(super) fn scores(
     answers: &BTreeMap<&'static str, Answer>,
     before: &Uids,
     after: &Uids,
-    listed: &BTreeSet<String>,
+    listed: &BTreeMap<String, usize>,
     is_part: impl Fn(&str) -> bool,
 ) -> BTreeMap<&'static str, Score> {
     // Objects that Kubernetes itself creates in a namespace are deleted with it, and no program has to say so.
@@ -179,7 +179,7 @@ pub(super) fn scores(
         let missed: Vec<&String> = gone.difference(said).collect();
         Score {
             is_answered: answer.deleted.is_some(),
-            missed: missed.iter().filter(|id| listed.contains(**id)).count(),
+            missed: missed.iter().filter(|id| listed.contains_key(id.as_str())).count(),
             missed_all: missed.len(),
             wrong: said.difference(&gone).filter(|id| is_part(id) && !is_created_by_kubernetes(id)).count(),
             time: answer.time,

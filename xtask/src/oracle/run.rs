@@ -162,9 +162,8 @@ impl Run<'_> {
         let start = Instant::now();
         let plan = self.plan(program, scenario, &[])?;
         let time = start.elapsed();
-        let (mut listed, mut answers) = (BTreeSet::new(), BTreeMap::new());
+        let (listed, mut answers) = (self.listed()?, BTreeMap::new());
         if !program.peers.is_empty() {
-            listed = self.listed()?;
             answers = self.ask(&program.peers, deployed.clone(), files.clone())?;
             answers.insert(peers::OWN, Answer { deleted: Some(peers::deleted_by_plan(&plan)), time });
         }
@@ -189,7 +188,10 @@ impl Run<'_> {
         mismatches.extend(check::not_updated(&rows, &old_contents, &new_contents));
         if !is_incomplete && plan["rehearsed"] == true {
             let changed = check::changed(&old_contents, &new_contents);
-            mismatches.extend(check::not_announced(&rows, &before, &after, &changed));
+            let silent = check::not_announced(&rows, &before, &after, &changed);
+            // Two owners that apply the same object undo what the other does, and a plan leaves out what it does not change.
+            let is_shared = |id: &str| listed.get(&peers::without_group(id)).is_some_and(|owners| *owners > 1);
+            mismatches.extend(silent.filter(|(id, _)| !is_shared(id)).map(|(_, mismatch)| mismatch));
         }
         mismatches.extend(of_agent);
         let scores = peers::scores(&answers, &before, &after, &listed, |id| self.is_part(id));
@@ -306,11 +308,13 @@ impl Run<'_> {
         Ok(answers)
     }
 
-    /// Returns the objects in the inventories of the Kustomizations.
-    fn listed(&self) -> Result<BTreeSet<String>> {
+    /// Returns in how many inventories of Kustomizations each object is.
+    fn listed(&self) -> Result<BTreeMap<String, usize>> {
         let own = |item: &Value| text(item, "/metadata/namespace").starts_with(&self.prefix);
         let inventories = self.reader.each(|item| own(item).then(|| peers::listed(item).collect::<Vec<_>>()))?;
-        Ok(inventories.into_iter().flatten().collect())
+        let mut owners = BTreeMap::new();
+        inventories.into_iter().flatten().for_each(|id| *owners.entry(id).or_default() += 1);
+        Ok(owners)
     }
 
     /// Returns one line for each object of Flux: its Ready condition and its inventory.
