@@ -22,6 +22,15 @@ const RESOURCE_SET_FIELDS: [&str; 4] = ["inputs", "resources", "resourcesTemplat
 /// Fields of an Argo CD source that are no parameters of its build.
 const SOURCE_FIELDS: [&str; 5] = ["repoURL", "path", "targetRevision", "chart", "ref"];
 
+/// Values of each kind, which are recorded as they are or not at all: a part of a value would be another value.
+const VALUES: [(&str, &[&str]); 5] = [
+    ("Kustomization", &["/spec/postBuild", "/spec/patches", "/spec/patchesStrategicMerge", "/spec/patchesJson6902"]),
+    ("HelmRelease", &["/spec/values", "/spec/postRenderers"]),
+    ("ResourceSet", &["/spec/inputs", "/spec/resources", "/spec/resourcesTemplate", "/spec/steps"]),
+    ("ResourceSetInputProvider", &["/spec/defaultValues", "/status/exportedInputs"]),
+    ("ConfigMap", &["/data"]),
+];
+
 /// Fields of a container that may hold secrets. No plan reads them.
 const CONTAINER_FIELDS: [&str; 4] = ["env", "envFrom", "lifecycle", "livenessProbe"];
 
@@ -69,7 +78,17 @@ impl Snapshot {
                 }
                 status.values_mut().for_each(drop_messages);
             }
+            let paths = VALUES.iter().filter(|(kind, _)| keep_values && *full.object.id.kind == **kind);
+            let values: Vec<(&str, Value)> = paths
+                .flat_map(|(_, paths)| *paths)
+                .filter_map(|path| Some((*path, full.content.pointer_mut(path)?.take())))
+                .collect();
             redact_nested(&mut full.content, is_argo);
+            for (path, value) in values {
+                if let Some(place) = full.content.pointer_mut(path) {
+                    *place = value;
+                }
+            }
         }
         for gap in &mut self.gaps {
             gap.message = redact_urls(&gap.message);
@@ -296,5 +315,24 @@ mod tests {
         }
         let kept = serde_json::to_string(&recorded(true)).unwrap();
         assert!(kept.contains("VALUE") && !kept.contains("SECRET"), "{kept}");
+    }
+
+    #[test]
+    fn recorded_values_are_those_of_the_cluster() {
+        let value = json!({"url": "https://u:p@e.com/?a=b", "containers": [{"env": [{"name": "A", "value": "B"}]}]});
+        for (group, kind, path) in [
+            ("kustomize.toolkit.fluxcd.io", "Kustomization", "/spec/postBuild"),
+            ("helm.toolkit.fluxcd.io", "HelmRelease", "/spec/values"),
+            ("fluxcd.controlplane.io", "ResourceSet", "/spec/inputs"),
+            ("fluxcd.controlplane.io", "ResourceSetInputProvider", "/status/exportedInputs"),
+            ("", "ConfigMap", "/data"),
+        ] {
+            let fields = path.rsplit('/').filter(|field| !field.is_empty());
+            let content = fields.fold(value.clone(), |inner, field| json!({ field: inner }));
+            let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
+            snapshot.resources = vec![object(group, kind, "shop", "web").with_content(content)];
+            snapshot.redact(true);
+            assert_eq!(snapshot.resources[0].at(path), Some(&value), "{kind}");
+        }
     }
 }
