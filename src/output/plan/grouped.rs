@@ -192,7 +192,9 @@ impl Lines {
 
     /// Adds what the plan says beside its rows.
     fn notes(&mut self, plan: &Plan, suspended: &[Group<'_>]) {
-        let has_races = plan.changes().iter().any(|change| change.certainty == Certainty::Race);
+        // Updates and old records are counted, and have no rows here.
+        let mut rows = plan.changes().iter().filter(|change| !is_updated(change) && !change.is_old_record());
+        let has_races = rows.any(|change| change.certainty == Certainty::Race);
         let gaps = gap_messages(plan);
         let contested: Vec<String> = plan.contested().iter().map(|row| contested(row).to_string()).collect();
         let encrypted: Vec<String> = not_compared(plan).iter().map(ToString::to_string).collect();

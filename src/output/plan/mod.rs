@@ -281,11 +281,12 @@ pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: &Common<'_>) -> Pros
 }
 
 /// Codes of deletions by the controller of an owner that stays.
-const OF_STAYING_OWNERS: [ReasonCode; 7] = [
+const OF_STAYING_OWNERS: [ReasonCode; 8] = [
     ReasonCode::FailedJob,
     ReasonCode::Hook,
     ReasonCode::NotGenerated,
     ReasonCode::NotInChart,
+    ReasonCode::OldRecord,
     ReasonCode::ReleaseReplaced,
     ReasonCode::Remedied,
     ReasonCode::ScaledDown,
