@@ -10,7 +10,7 @@ use super::world::{Fact, Precedence, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::{
     ADMISSION, ADMISSION_V1, AdmissionRequest, AdmissionRule, BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY,
-    ParameterRef, deleted_object,
+    ParameterRef, deleted_object, namespace_object,
 };
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, text_at, texts_at};
@@ -26,12 +26,14 @@ struct Reached<'w> {
     events: Vec<&'w Event>,
     /// Some of its parameters change, and they are not known.
     has_unknown_parameters: bool,
+    /// It looks at the labels of the namespace, and these change.
+    sees_new_labels: bool,
 }
 
 impl Reached<'_> {
     /// Returns true if the change leaves the rule as it is.
     fn is_same(&self) -> bool {
-        self.before == self.after && !self.has_unknown_parameters
+        self.before == self.after && !self.has_unknown_parameters && !self.sees_new_labels
     }
 }
 
@@ -69,7 +71,10 @@ fn reached<'w>(
     let mut all: Vec<Reached<'_>> =
         bindings.iter().map(|binding| rule_of_binding(world, &policies, binding, &id.namespace)).collect();
     all.extend(webhooks.iter().flat_map(rules_of_webhooks));
+    let is_relabelled = before.as_ref() != Some(&after);
     for rule in &mut all {
+        let asks = [&rule.before, &rule.after].into_iter().flatten().any(AdmissionRule::asks_for_namespace);
+        rule.sees_new_labels = is_relabelled && asks;
         rule.before.take_if(|rule| before.as_ref().is_none_or(|labels| !matches(rule, labels)));
         rule.after.take_if(|rule| !matches(rule, &after));
         rule.events.extend(&by_namespace);
@@ -94,17 +99,63 @@ pub(super) fn live_rules(world: &World<'_, '_>) -> Option<Vec<(ObjectId, Admissi
         let policy = policies.iter().find(|policy| *policy.id.name == *text_at(content, "/spec/policyName"))?;
         Some((binding.id.clone(), AdmissionRule::of_policy(policy.before?, content, None)?))
     });
-    Some(of_bindings.chain(webhooks?).collect())
+    Some(of_bindings.chain(webhooks?.iter().cloned()).collect())
 }
 
 /// Returns the live webhooks with their configurations; `None` if they are not known.
-fn live_webhooks(world: &World<'_, '_>) -> Option<Vec<(ObjectId, AdmissionRule)>> {
+fn live_webhooks<'w>(world: &'w World<'_, '_>) -> Option<&'w [(ObjectId, AdmissionRule)]> {
+    if let Some(known) = world.webhooks.get() {
+        return Some(known);
+    }
     let configurations = world.facts(ADMISSION_V1, &WEBHOOKS)?;
     let webhooks = configurations.iter().flat_map(|configuration| {
         let rules = configuration.before.into_iter().flat_map(AdmissionRule::of_webhooks);
         rules.map(|(_, rule)| (configuration.id.clone(), rule))
     });
-    Some(webhooks.collect())
+    Some(world.webhooks.get_or_init(|| webhooks.collect()))
+}
+
+/// Returns the rules that the change brings, or that ask for something else after it, with the objects that it applies for them;
+/// `None` if the live ones are not known.
+pub(super) fn coming_rules(world: &World<'_, '_>) -> Option<Vec<(ObjectId, AdmissionRule)>> {
+    let passes = world.state.nodes.iter().filter_map(|node| node.last_pass()?.applied_objects());
+    let own = passes.flatten().filter(|(id, _)| &*id.group == ADMISSION && id.cluster.is_none());
+    let applied: BTreeMap<&ObjectId, &Value> = own.map(|(id, built)| (id, &*built.manifest)).collect();
+    if applied.is_empty() {
+        return Some(vec![]);
+    }
+    let lists = [&[POLICY][..], &[BINDING], &WEBHOOKS].map(|kinds| world.facts(ADMISSION_V1, kinds));
+    let live: Vec<Fact<'_>> = lists.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
+    let before: BTreeMap<&ObjectId, &Value> = live.iter().filter_map(|fact| Some((&fact.id, fact.before?))).collect();
+    let after: BTreeMap<&ObjectId, &Value> = before.iter().chain(&applied).map(|(id, value)| (*id, *value)).collect();
+    let old: Vec<(ObjectId, String, AdmissionRule)> = rules_of(&before).collect();
+    let is_new = |(id, name, rule): &(ObjectId, String, AdmissionRule)| {
+        !old.iter().any(|(other, known, old)| (other, known) == (id, name) && old.says_the_same(rule))
+    };
+    let policy = |id: &ObjectId| {
+        let name = text_at(after[id], "/spec/policyName");
+        applied.keys().any(|other| &*other.kind == POLICY && *other.name == *name)
+    };
+    let touched = |(id, ..): &(ObjectId, String, AdmissionRule)| applied.contains_key(id) || policy(id);
+    Some(rules_of(&after).filter(touched).filter(is_new).map(|(id, _, rule)| (id, rule)).collect())
+}
+
+/// Returns the rules of bindings and webhooks, with their objects and the names of webhooks.
+fn rules_of<'v>(
+    objects: &BTreeMap<&'v ObjectId, &'v Value>,
+) -> impl Iterator<Item = (ObjectId, String, AdmissionRule)> {
+    objects.iter().flat_map(|(id, content)| {
+        let policy = ObjectId::new(ADMISSION, POLICY, "", text_at(content, "/spec/policyName"));
+        let of_policy = objects.get(&policy).filter(|_| &*id.kind == BINDING);
+        let own = of_policy.and_then(|policy| AdmissionRule::of_policy(policy, content, None));
+        let own = own.into_iter().map(|rule| (String::new(), rule));
+        own.chain(AdmissionRule::of_webhooks(content)).map(|(name, rule)| ((*id).clone(), name, rule))
+    })
+}
+
+/// Returns false if a rule certainly allows the deletion of a live object with these labels.
+pub(super) fn may_deny_deletion(rule: &AdmissionRule, id: &ObjectId, labels: &KeyValues) -> bool {
+    rule.allows(&Value::Null, Some(&deleted_object(id, labels)), None, false) != Some(true)
 }
 
 /// Returns the deletions of Services without which a webhook that stays no longer allows that an object is deleted.
@@ -157,7 +208,7 @@ fn rule_of_binding<'w>(
     });
     let policy = old.or(new).map_or("", |policy| &policy.id.name);
     let name = format!("{kind} '{policy}' with binding '{}'", binding.id.name);
-    Reached { name, before, after, events, has_unknown_parameters }
+    Reached { name, before, after, events, has_unknown_parameters, sees_new_labels: false }
 }
 
 /// Returns true if an event changes a parameter of a policy for objects in a namespace, or which objects its selector selects.
@@ -182,11 +233,11 @@ fn rules_of_webhooks<'w>(fact: &Fact<'w>) -> Vec<Reached<'w>> {
     for (name, after) in new {
         let (before, after, events) = (old.remove(&name), Some(after), fact.events.clone());
         let name = format!("webhook \"{name}\"");
-        all.push(Reached { name, before, after, events, has_unknown_parameters: false });
+        all.push(Reached { name, before, after, events, has_unknown_parameters: false, sees_new_labels: false });
     }
     all.extend(old.into_iter().map(|(name, before)| {
-        let (name, events) = (format!("webhook \"{name}\""), fact.events.clone());
-        Reached { name, before: Some(before), after: None, events, has_unknown_parameters: false }
+        let (name, events, before) = (format!("webhook \"{name}\""), fact.events.clone(), Some(before));
+        Reached { name, before, after: None, events, has_unknown_parameters: false, sees_new_labels: false }
     }));
     all
 }
@@ -331,13 +382,18 @@ fn verdict(
     object: Option<&AppliedObject>,
 ) -> Option<bool> {
     let live = world.state.live_object(id);
+    let labels = Some(id).filter(|id| rule.asks_for_namespace() && !id.namespace.is_empty());
+    let labels = labels.and_then(|id| world.namespace_labels(id)).map(|(_, after, _)| after);
+    let namespace = labels.map(|labels| namespace_object(&id.namespace, &labels));
+    let allows =
+        |object: &Value, old: Option<&Value>, is_whole: bool| rule.allows(object, old, namespace.as_ref(), is_whole);
     let Some(object) = object else {
         let known = deleted_object(id, &live?.labels);
-        return rule.allows(&Value::Null, Some(&known), false).or_else(|| {
+        return allows(&Value::Null, Some(&known), false).or_else(|| {
             let is_secret = id.is("", "Secret");
             let old =
                 if is_secret { None } else { world.read(&kind.api_version(), &kind.kind, &id.namespace, &id.name)? };
-            rule.allows(&Value::Null, Some(old?), true)
+            allows(&Value::Null, Some(old?), true)
         });
     };
     if object.built.masked.is_some() || object.built.undecrypted.is_some() {
@@ -347,16 +403,16 @@ fn verdict(
     manifest["metadata"]["namespace"] = (&*id.namespace).into();
     let is_whole = has_no_defaults(&id.group_kind());
     if live.is_none() {
-        return rule.allows(&manifest, None, is_whole);
+        return allows(&manifest, None, is_whole);
     }
     let is_secret = id.is("", "Secret");
     let api_version = text_at(&manifest, "/apiVersion").to_owned();
     let old = if is_secret { None } else { world.read(&api_version, &kind.kind, &id.namespace, &id.name)? };
-    let (Some(old), true) = (old, is_whole) else { return rule.allows(&manifest, None, false) };
+    let (Some(old), true) = (old, is_whole) else { return allows(&manifest, None, false) };
     // What others write stays, what the controller drops goes: the object is between these two.
     let mut merged = old.clone();
     merge(&mut merged, &manifest);
-    let results = [&manifest, &merged].map(|object| rule.allows(object, Some(old), true));
+    let results = [&manifest, &merged].map(|object| allows(object, Some(old), true));
     if results[0] == results[1] { results[0] } else { None }
 }
 

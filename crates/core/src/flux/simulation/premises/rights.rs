@@ -6,7 +6,7 @@ use crate::flux::apply::rights::{RBAC, Rbac};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ObjectId, ResourceType};
 
-const VERSION: &str = "rbac.authorization.k8s.io/v1";
+pub(super) const VERSION: &str = "rbac.authorization.k8s.io/v1";
 const KINDS: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
 
 /// Rights to a change before and after the change.

@@ -501,3 +501,151 @@ fn a_quota_has_room_for_the_objects_that_are_applied_first() {
     let kept = after(vec![quota(3, "4"), cm("c")], vec![cm("d")]);
     assert_eq!(rows(&cluster, &kept), set(&["keep a", "unknown d"]));
 }
+
+#[test]
+fn a_policy_can_ask_for_labels_of_the_namespace_that_change() {
+    let strict = |is_strict: bool| {
+        let mut namespace = cluster_scoped("Namespace", "shop");
+        if is_strict {
+            namespace["metadata"]["labels"] = json!({"strict": "yes"});
+        }
+        namespace
+    };
+    let own = |is_strict, objects: Vec<Value>| {
+        let shop = objects.into_iter().map(|object| in_namespace(object, "shop"));
+        let rules = vec![policy("held", "UPDATE", "!('strict' in namespaceObject.metadata.labels)")];
+        files(rules, json!({}), [strict(is_strict)].into_iter().chain(shop).collect())
+    };
+    let bound = binding("bound", "held", None);
+    let mut cluster = cluster_of(&own(false, vec![cm("a"), cm("b")]));
+    cluster.add(&bound, None);
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&own(true, vec![value("b", "2")])), set(&["keep a", "keep b"]));
+    assert_eq!(cluster.rows(&own(false, vec![value("b", "2")])), set(&["delete a"]));
+
+    let mut cluster = cluster_of(&own(true, vec![cm("a"), cm("b")]));
+    cluster.add(&bound, None);
+    cluster.snapshot.normalise();
+    let changed = in_namespace(value("b", "2"), "shop");
+    cluster.refusals.push(refused("k", &changed, &Value::Null, &denied("held", "bound")));
+    assert_eq!(cluster.rows(&own(false, vec![value("b", "2")])), set(&["delete a"]));
+    assert_eq!(cluster.rows(&own(true, vec![value("b", "2")])), set(&["keep a", "keep b"]));
+}
+
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"serviceAccountName": "team"}})
+}
+
+#[test]
+fn a_pod_may_be_refused_by_the_security_that_its_namespace_gets() {
+    let with_level = |level: &str| {
+        let mut namespace = cluster_scoped("Namespace", "shop");
+        namespace["metadata"]["labels"] = json!({"pod-security.kubernetes.io/enforce": level});
+        namespace
+    };
+    let rows = |before: &str, after: &str| {
+        let own =
+            |level: &str, more: Vec<Value>| files(vec![cm("c")], json!({}), [vec![with_level(level)], more].concat());
+        let mut cluster = cluster_of(&own(before, vec![cm("a")]));
+        cluster.object("shop").labels = [("pod-security.kubernetes.io/enforce", before)].into_iter().collect();
+        cluster.rows(&own(after, vec![pod("d")]))
+    };
+    assert_eq!(rows("privileged", "restricted"), set(&["create? d", "delete? a"]));
+    assert_eq!(rows("baseline", "unheard-of"), set(&["create? d", "delete? a"]), "that counts as restricted");
+    assert_eq!(rows("restricted", "baseline"), set(&["create d", "delete a"]));
+    let new = files(vec![cm("c")], json!({}), vec![with_level("restricted"), pod("d")]);
+    let rows = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a")])).rows(&new);
+    assert_eq!(rows, set(&["create shop", "create? d", "delete? a"]));
+}
+
+#[test]
+fn a_pod_may_be_refused_once_its_account_is_gone() {
+    let account =
+        in_namespace(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}), "shop");
+    let namespace = || cluster_scoped("Namespace", "shop");
+    let before = files(vec![account.clone(), namespace()], json!({}), vec![cm("a")]);
+    let cluster = cluster_of(&before);
+    let kept = files(vec![account, namespace()], json!({}), vec![pod("d")]);
+    assert_eq!(cluster.rows(&kept), set(&["create d", "delete a"]));
+    let gone = files(vec![namespace()], json!({}), vec![pod("d")]);
+    assert_eq!(cluster.rows(&gone), set(&["create? d", "delete? a", "delete team"]));
+}
+
+#[test]
+fn a_new_quota_counts_what_is_there_already() {
+    let quota = |hard: Value| json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": NS}, "spec": {"hard": hard}});
+    let dependant = || json!({"dependsOn": [{"name": "rules"}]});
+    let cluster = cluster_of(&files(vec![cm("c")], dependant(), vec![cm("a"), cm("b")]));
+    let rows = |count: u8| {
+        let hard = json!({"count/configmaps": count.to_string()});
+        cluster.rows(&files(vec![cm("c"), quota(hard)], dependant(), vec![cm("b"), cm("d")]))
+    };
+    assert_eq!(rows(3), set(&["create few", "create? d", "delete? a"]));
+    assert_eq!(rows(4), set(&["create few", "create d", "delete a"]));
+}
+
+#[test]
+fn a_quota_of_storage_has_room_for_the_claims_that_are_applied_first() {
+    let quota = |hard: &str, used: &str| {
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": NS},
+            "spec": {"hard": {"requests.storage": hard}},
+            "status": {"hard": {"requests.storage": hard}, "used": {"requests.storage": used}}})
+    };
+    let claim = |name: &str, size: &str| {
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": NS},
+            "spec": {"storageClassName": "fast", "resources": {"requests": {"storage": size}}}})
+    };
+    let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    cluster.snapshot.types.push(resource_type("", "PersistentVolumeClaim", "persistentvolumeclaims", true));
+    cluster.add(&quota("3Gi", "1Gi"), None);
+    cluster.snapshot.normalise();
+    let rows = |sizes: [&str; 2]| {
+        let claims = vec![cm("b"), claim("one", sizes[0]), claim("two", sizes[1])];
+        cluster.rows(&files(vec![cm("c")], json!({}), claims))
+    };
+    assert_eq!(rows(["1Gi", "1024Mi"]), set(&["create one", "create two", "delete a"]));
+    assert_eq!(rows(["2Gi", "1Mi"]), set(&["create one", "keep a", "unknown two"]));
+}
+
+#[test]
+fn a_binding_that_is_forced_to_another_role_takes_the_rights_of_the_old_one() {
+    let role = |name: &str, verbs: &[&str]| {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        json!({"apiVersion": RBAC, "kind": "Role", "metadata": {"name": name, "namespace": NS}, "rules": rules})
+    };
+    let bound = |role: &str| {
+        json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "bound", "namespace": NS},
+            "roleRef": {"kind": "Role", "name": role}, "subjects": [{"kind": "ServiceAccount", "name": "team"}]})
+    };
+    let roles = || vec![role("many", &["get", "patch", "delete"]), role("few", &["get", "patch"])];
+    let account = in_namespace(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}), NS);
+    let own = |binding: &str, objects: Vec<Value>| {
+        let more = json!({"serviceAccountName": "team", "dependsOn": [{"name": "rules"}]});
+        let mut own = files([roles(), vec![bound(binding)]].concat(), more, objects);
+        own[0].1[0]["spec"]["force"] = true.into();
+        own
+    };
+    let mut cluster = cluster_of(&own("many", vec![cm("a"), cm("b")]));
+    cluster.add(&account, None);
+    cluster.snapshot.normalise();
+    let recreated = DryRunResult::Recreated("roleRef is immutable".to_owned());
+    cluster.results = vec![(|applied| applied.built.manifest["roleRef"]["name"] == "few", recreated)];
+    assert_eq!(cluster.rows(&own("few", vec![cm("b")])), set(&["keep a", "recreate bound"]));
+    assert_eq!(cluster.rows(&own("many", vec![cm("b")])), set(&["delete a"]));
+}
+
+#[test]
+fn another_default_class_is_accepted_once_the_old_one_is_none() {
+    let class = |name: &str, is_default: bool| json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "globalDefault": is_default});
+    let mut cluster = cluster_of(&files(vec![class("one", true), cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    cluster.snapshot.types.push(resource_type("scheduling.k8s.io", "PriorityClass", "priorityclasses", false));
+    cluster.snapshot.normalise();
+    let message = "priorityclasses.scheduling.k8s.io \"two\" is forbidden: PriorityClass one is already marked as default. \
+                   Only one default can exist";
+    cluster.refusals.push(refused("k", &class("two", true), &Value::Null, message));
+    let rows = |rules: Vec<Value>| cluster.rows(&files(rules, json!({}), vec![cm("b"), class("two", true)]));
+    assert_eq!(rows(vec![class("one", true), cm("c")]), set(&["keep a", "unknown two"]));
+    assert_eq!(rows(vec![class("one", false), cm("c")]), set(&["create two", "delete a"]));
+    assert_eq!(rows(vec![cm("c")]), set(&["create two", "delete a", "delete one"]));
+}
