@@ -1,7 +1,7 @@
 //! Rules of admission: which requests a policy or a webhook is asked about, and what a ValidatingAdmissionPolicy says.
 //!
 //! Source: Kubernetes v1.36.3 `apiserver/pkg/admission/plugin/policy/matching` and
-//! `apiserver/pkg/admission/plugin/webhook/predicates`. A selector of objects, and what a rule excludes, count as a match.
+//! `apiserver/pkg/admission/plugin/webhook/predicates`. A selector of objects counts as a match.
 
 use cel::Value as CelValue;
 use serde_json::{Value, json};
@@ -135,9 +135,19 @@ impl AdmissionRule {
         self.validations == other.validations && self.conditions.len() == other.conditions.len()
     }
 
-    /// Returns true if it is known of every request that matches whether the rule is asked.
-    pub(crate) fn is_unconditional(&self) -> bool {
-        self.conditions.is_empty()
+    /// Returns true if the rule is asked only about objects that a selector selects by their labels.
+    pub(crate) fn selects_objects(&self) -> bool {
+        self.object_selectors().next().is_some()
+    }
+
+    fn object_selectors(&self) -> impl Iterator<Item = &Value> {
+        let selectors = self.constraints.iter().map(|constraint| &constraint["objectSelector"]);
+        selectors.filter(|selector| selector.as_object().is_some_and(|selector| !selector.is_empty()))
+    }
+
+    /// Returns true if what decides whether the rule is asked about an object is the same in another rule.
+    pub(crate) fn asks_as(&self, other: &Self) -> bool {
+        self.conditions == other.conditions && self.object_selectors().eq(other.object_selectors())
     }
 
     /// Returns the rules of a configuration of webhooks by their names.
@@ -168,8 +178,9 @@ impl AdmissionRule {
                 Some(rules) => rules.iter().any(|rule| is_about(rule, request)),
                 None => true,
             };
+            let is_excluded = list_at(constraint, "/excludeResourceRules").iter().any(|rule| is_about(rule, request));
             let is_free = request.id.namespace.is_empty();
-            is_of_kind && (is_free || selects(&constraint["namespaceSelector"], request.namespace))
+            is_of_kind && !is_excluded && (is_free || selects(&constraint["namespaceSelector"], request.namespace))
         })
     }
 
@@ -206,7 +217,32 @@ impl AdmissionRule {
         namespace: Option<&Value>,
         is_whole: bool,
     ) -> Option<bool> {
-        let expressions = self.validations.as_ref()?;
+        let expressions: Vec<&str> = self.validations.as_ref()?.iter().map(String::as_str).collect();
+        self.all(&expressions, object, old, namespace, is_whole)
+    }
+
+    /// Returns true if the conditions of the rule are true of an object in place of an old one, so that it is asked; `None` if that is
+    /// not known.
+    pub(crate) fn is_asked(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        namespace: Option<&Value>,
+        is_whole: bool,
+    ) -> Option<bool> {
+        let expressions: Option<Vec<&str>> = self.conditions.iter().map(|it| it["expression"].as_str()).collect();
+        self.all(&expressions?, object, old, namespace, is_whole)
+    }
+
+    /// Returns true if all expressions are true, false if one is false, and `None` if that is not known.
+    fn all(
+        &self,
+        expressions: &[&str],
+        object: &Value,
+        old: Option<&Value>,
+        namespace: Option<&Value>,
+        is_whole: bool,
+    ) -> Option<bool> {
         let optional = [("oldObject", old), ("params", self.parameters.as_ref()), (NAMESPACE_OBJECT, namespace)];
         let known = optional.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let variables: Vec<(&str, &Value)> = [("object", object)].into_iter().chain(known).collect();
@@ -387,7 +423,8 @@ mod tests {
         let old = json!({"metadata": {"uid": "u"}});
         let allows = |parameters| rule(parameters).allows(&Value::Null, Some(&old), None, true);
         assert_eq!((allows(Some(&with)), allows(Some(&without)), allows(None)), (Some(true), Some(false), None));
-        assert!(!rule(Some(&with)).is_unconditional() && rule(Some(&with)) != rule(Some(&without)));
+        assert_eq!(rule(Some(&with)).is_asked(&Value::Null, Some(&old), None, true), None, "nobody knows the user");
+        assert!(rule(Some(&with)) != rule(Some(&without)));
     }
 
     #[test]

@@ -54,7 +54,7 @@ pub(super) const NO_TYPED_PATCH: &str = "failed to create typed patch object";
 const UNDECLARED_FIELD: &str = "field not declared in schema";
 
 /// Part of the message about a role that gives rights that the user who applies it does not have.
-pub(super) const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
+pub(crate) const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
 
 /// Beginning of the name of a service account as a user.
 const ACCOUNT: &str = "system:serviceaccount:";

@@ -33,6 +33,19 @@ impl Rbac<'_> {
         roles.any(|role| self.rules_of(role).into_iter().any(|role| grants(role, verb, kind, id)))
     }
 
+    /// Returns true if a service account has all rights that the rules of a role give in a namespace, so that it may grant them.
+    pub(crate) fn covers(&self, account: &NamespacedName, namespace: &str, role: &Value) -> bool {
+        let bindings = self.objects.iter().filter(|(binding, value)| {
+            let is_near = &*binding.kind == "ClusterRoleBinding"
+                || (&*binding.kind == "RoleBinding" && !namespace.is_empty() && *binding.namespace == *namespace);
+            is_near && binds(binding, value, account)
+        });
+        let roles = bindings.filter_map(|(binding, value)| self.role(binding, value));
+        let own: Vec<&Value> =
+            roles.flat_map(|role| self.rules_of(role)).flat_map(|role| list_at(role, "/rules")).collect();
+        list_at(role, "/rules").iter().all(|wanted| is_covered(wanted, &own))
+    }
+
     /// Returns the role that a binding refers to.
     fn role(&self, binding: &ObjectId, value: &Value) -> Option<&Value> {
         let found = self.objects.iter().find(|(id, _)| names_role(binding, value, id));
@@ -100,6 +113,31 @@ pub(crate) fn grants(role: &Value, verb: &str, kind: &ResourceType, id: &ObjectI
             && has(rule, "/resources", &kind.plural)
             && (names.is_empty() || (verb != "create" && names.iter().any(|name| *name == *id.name)))
     })
+}
+
+/// Returns true if rules give each right that another rule gives.
+fn is_covered(wanted: &Value, own: &[&Value]) -> bool {
+    let words = |list: &str| list_at(wanted, list).iter().filter_map(Value::as_str);
+    let names = list_at(wanted, "/resourceNames");
+    let has_names = |rule: &Value| {
+        let own = list_at(rule, "/resourceNames");
+        own.is_empty() || (!names.is_empty() && names.iter().all(|name| own.contains(name)))
+    };
+    let gives = |verb: &str, group: &str, resource: &str| {
+        own.iter().any(|rule| {
+            has(rule, "/verbs", verb)
+                && has(rule, "/apiGroups", group)
+                && has(rule, "/resources", resource)
+                && has_names(rule)
+        })
+    };
+    let urls = words("/nonResourceURLs").all(|url| {
+        words("/verbs")
+            .all(|verb| own.iter().any(|rule| has(rule, "/verbs", verb) && has(rule, "/nonResourceURLs", url)))
+    });
+    let resources = words("/verbs")
+        .all(|verb| words("/apiGroups").all(|group| words("/resources").all(|resource| gives(verb, group, resource))));
+    urls && resources
 }
 
 fn has(rule: &Value, pointer: &str, value: &str) -> bool {

@@ -37,6 +37,38 @@ impl Reached<'_> {
     }
 }
 
+/// A request of kustomize-controller.
+#[derive(Clone, Copy)]
+pub(super) struct Sent<'r> {
+    id: &'r ObjectId,
+    /// Object as it is applied; `None` for a deletion.
+    object: Option<&'r AppliedObject>,
+    operation: &'static str,
+}
+
+impl<'r> Sent<'r> {
+    pub(super) fn apply(world: &World<'_, '_>, object: &'r AppliedObject) -> Self {
+        Self { id: &object.id, object: Some(object), operation: world.operation(object) }
+    }
+
+    /// Returns the creation of an object whose live one is deleted before.
+    pub(super) fn creation(object: &'r AppliedObject) -> Self {
+        Self { id: &object.id, object: Some(object), operation: "CREATE" }
+    }
+
+    pub(super) fn deletion(id: &'r ObjectId) -> Self {
+        Self { id, object: None, operation: "DELETE" }
+    }
+
+    pub(super) fn as_noun(self) -> &'static str {
+        match self.operation {
+            "CREATE" => "creation",
+            "DELETE" => "deletion",
+            _ => "change",
+        }
+    }
+}
+
 /// Effect of the rules after the change on an object.
 pub(super) enum Ruling<'w> {
     /// No rule that the change touches concerns the object.
@@ -259,33 +291,40 @@ pub(super) fn is_parameter(world: &World<'_, '_>, event: &Event, namespace: &str
 /// Returns true if no rule denies an apply after the change.
 pub(super) fn is_free(world: &World<'_, '_>, object: &AppliedObject) -> bool {
     let Some(kind) = world.state.input.snapshot.type_of(&object.id) else { return false };
-    let Some(rules) = reached(world, kind, &object.id, world.operation(object)) else { return false };
+    let sent = Sent::apply(world, object);
+    let Some(rules) = reached(world, kind, sent.id, sent.operation) else { return false };
     let mut after = rules.iter().filter_map(|rule| rule.after.as_ref());
-    after.all(|rule| verdict(world, rule, kind, &object.id, Some(object)) == Some(true))
+    after.all(|rule| verdict(world, rule, kind, sent, false) == Some(true))
+}
+
+/// Returns true if a rule denies the creation of an object after the change.
+pub(super) fn denies_creation(world: &World<'_, '_>, object: &AppliedObject) -> bool {
+    let (kind, sent) = (world.state.input.snapshot.type_of(&object.id), Sent::creation(object));
+    let rules = kind.and_then(|kind| Some((kind, reached(world, kind, sent.id, sent.operation)?)));
+    rules.is_some_and(|(kind, rules)| {
+        let mut after = rules.iter().filter_map(|rule| rule.after.as_ref()).filter(|rule| !rule.selects_objects());
+        after.any(|rule| verdict(world, rule, kind, sent, false) == Some(false))
+    })
 }
 
 /// Returns what the change makes of a refusal with this message by a policy or a webhook; `None` if that is not known.
-/// `object` is the object as it is applied, `None` for a deletion. The message names the first rule that denies.
-pub(super) fn after_refusal<'w>(
-    world: &'w World<'_, '_>,
-    message: &str,
-    id: &ObjectId,
-    object: Option<&AppliedObject>,
-) -> Option<Ruling<'w>> {
-    let kind = world.state.input.snapshot.type_of(id)?;
-    let operation = object.map_or("DELETE", |object| world.operation(object));
-    let rules = reached(world, kind, id, operation)?;
+/// The message names the first rule that denies.
+pub(super) fn after_refusal<'w>(world: &'w World<'_, '_>, message: &str, sent: Sent<'_>) -> Option<Ruling<'w>> {
+    let kind = world.state.input.snapshot.type_of(sent.id)?;
+    let rules = reached(world, kind, sent.id, sent.operation)?;
     let mut ending: Vec<&Event> = vec![];
     let mut is_known = false;
     for rule in &rules {
-        let Reached { name, after, events, .. } = rule;
+        let Reached { name, before, after, events, .. } = rule;
         let is_named = message.contains(name.as_str());
         is_known |= is_named;
+        // It was asked about this very request.
+        let is_asked = |after: &AdmissionRule| is_named && before.as_ref().is_some_and(|before| before.asks_as(after));
         match after {
             Some(_) if is_named && rule.is_same() => return Some(Ruling::Same),
-            Some(after) => match verdict(world, after, kind, id, object) {
+            Some(after) => match verdict(world, after, kind, sent, is_asked(after)) {
                 Some(true) => {}
-                Some(false) if is_named || after.is_unconditional() => return Some(Ruling::Same),
+                Some(false) if is_asked(after) || !after.selects_objects() => return Some(Ruling::Same),
                 _ => return Some(Ruling::Open(events.clone())),
             },
             None => {}
@@ -298,18 +337,12 @@ pub(super) fn after_refusal<'w>(
     (is_known && !ending.is_empty()).then_some(Ruling::Free(ending))
 }
 
-/// Returns what the rules that the change brings say about a change that the server accepts now. `object` is the object as it
-/// is applied, `None` for a deletion.
-pub(super) fn after_acceptance<'w>(
-    world: &'w World<'_, '_>,
-    owner: &NamespacedName,
-    id: &ObjectId,
-    object: Option<&AppliedObject>,
-) -> Ruling<'w> {
+/// Returns what the rules that the change brings say about a request that the server accepts now.
+pub(super) fn after_acceptance<'w>(world: &'w World<'_, '_>, owner: &NamespacedName, sent: Sent<'_>) -> Ruling<'w> {
+    let Sent { id, object, operation } = sent;
     if !is_touched(world, id) {
         return Ruling::Same;
     }
-    let operation = object.map_or("DELETE", |object| world.operation(object));
     let kind = world.state.input.snapshot.type_of(id);
     let Some((kind, rules)) = kind.and_then(|kind| Some((kind, reached(world, kind, id, operation)?))) else {
         let events = world.events.iter().filter(|event| &*event.id.group == ADMISSION && !event.is_deleted);
@@ -338,10 +371,10 @@ pub(super) fn after_acceptance<'w>(
         if coming.is_empty() || order.contains(&Precedence::After) {
             continue;
         }
-        match verdict(world, rule, kind, id, object) {
+        match verdict(world, rule, kind, sent, false) {
             Some(true) => {}
             Some(false)
-                if rule.is_unconditional()
+                if !rule.selects_objects()
                     && order.iter().all(|order| *order == Precedence::Before)
                     && coming.iter().all(is_at_once) =>
             {
@@ -373,20 +406,29 @@ fn precedence(
     }
 }
 
-/// Returns what a policy says about a change; `None` if that is not known.
+/// Returns true if a policy allows a request, or is not asked about it; `None` if that is not known. With `is_asked`, its
+/// conditions are known to be true.
 fn verdict(
     world: &World<'_, '_>,
     rule: &AdmissionRule,
     kind: &ResourceType,
-    id: &ObjectId,
-    object: Option<&AppliedObject>,
+    sent: Sent<'_>,
+    is_asked: bool,
 ) -> Option<bool> {
-    let live = world.state.live_object(id);
+    let Sent { id, object, operation } = sent;
+    let live = world.state.live_object(id).filter(|_| operation != "CREATE");
     let labels = Some(id).filter(|id| rule.asks_for_namespace() && !id.namespace.is_empty());
     let labels = labels.and_then(|id| world.namespace_labels(id)).map(|(_, after, _)| after);
     let namespace = labels.map(|labels| namespace_object(&id.namespace, &labels));
-    let allows =
-        |object: &Value, old: Option<&Value>, is_whole: bool| rule.allows(object, old, namespace.as_ref(), is_whole);
+    let allows = |object: &Value, old: Option<&Value>, is_whole: bool| {
+        let allows = rule.allows(object, old, namespace.as_ref(), is_whole);
+        let asked = if is_asked { Some(true) } else { rule.is_asked(object, old, namespace.as_ref(), is_whole) };
+        match asked {
+            Some(true) => allows,
+            Some(false) => Some(true),
+            None => allows.filter(|allows| *allows),
+        }
+    };
     let Some(object) = object else {
         let known = deleted_object(id, &live?.labels);
         return allows(&Value::Null, Some(&known), false).or_else(|| {

@@ -18,6 +18,7 @@ mod holders;
 mod limit_ranges;
 mod pods;
 mod quotas;
+mod recreations;
 mod rights;
 pub(super) mod world;
 
@@ -27,7 +28,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use self::admission::Ruling;
+use self::admission::{Ruling, Sent};
 use self::applied_builds::AppliedBuilds;
 use self::asked_change::AskedChange;
 use self::event::Event;
@@ -36,7 +37,7 @@ use self::rights::{Rights, rights};
 use self::world::{Precedence, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::ParameterRef;
-use crate::flux::apply::cause::{Cause, Changed};
+use crate::flux::apply::cause::{Cause, Changed, ESCALATION};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::rights::{RBAC, binds, grants};
@@ -148,7 +149,10 @@ impl<'s, 'a> Premises<'s, 'a> {
                 | DryRunResult::DeletedOnly(message)
                 | DryRunResult::Recreated(message)
                 | DryRunResult::ServerFailed(message),
-            ) => self.of_refusal(object, message, result),
+            ) => match self.of_refusal(object, message, result) {
+                Standing::Holds if matches!(result, DryRunResult::Recreated(_)) => self.of_recreation(object, message),
+                standing => standing,
+            },
             (
                 Request::ApplyBuilt(object),
                 DryRunResult::Created
@@ -195,12 +199,14 @@ impl<'s, 'a> Premises<'s, 'a> {
         let (owner, id) = (NamespacedName::of(&question.owner), &question.id);
         let mut open = vec![];
         match Cause::of(message) {
-            Cause::Policy | Cause::Webhook => match admission::after_refusal(&self.world, message, id, None) {
-                Some(Ruling::Same) => return Standing::Holds,
-                Some(Ruling::Free(_)) => return Standing::Replaced(Box::new(DryRunResult::Accepted), vec![]),
-                Some(Ruling::Open(events)) => open = events,
-                Some(Ruling::Denied(_)) | None => {}
-            },
+            Cause::Policy | Cause::Webhook => {
+                match admission::after_refusal(&self.world, message, Sent::deletion(id)) {
+                    Some(Ruling::Same) => return Standing::Holds,
+                    Some(Ruling::Free(_)) => return Standing::Replaced(Box::new(DryRunResult::Accepted), vec![]),
+                    Some(Ruling::Open(events)) => open = events,
+                    Some(Ruling::Denied(_)) | None => {}
+                }
+            }
             Cause::Rights => {
                 let account = self.world.account(&owner, question.service_account.as_deref());
                 match rights(&self.world, account.as_ref(), DELETION, id) {
@@ -234,7 +240,7 @@ impl<'s, 'a> Premises<'s, 'a> {
         if of_definition != Standing::Holds {
             return of_definition;
         }
-        match admission::after_acceptance(&self.world, &owner, id, None) {
+        match admission::after_acceptance(&self.world, &owner, Sent::deletion(id)) {
             Ruling::Denied(events) => {
                 let message = format!("an admission policy denies it after {}", clauses(&events));
                 return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
@@ -322,7 +328,7 @@ impl<'s, 'a> Premises<'s, 'a> {
         }
         let decided = match Cause::of(message) {
             Cause::Policy | Cause::Webhook => self.after_rules(object, message),
-            Cause::Rights => self.after_rights(object),
+            Cause::Rights => self.after_rights(object, message),
             Cause::Allocation => self.after_allocations(object, message),
             Cause::Value => self.after_deletion(object, &events, result),
             Cause::Quota => self.after_quotas(object),
@@ -376,7 +382,7 @@ impl<'s, 'a> Premises<'s, 'a> {
 
     /// Returns how far a refusal by a policy or a webhook holds; `None` if that is not known.
     fn after_rules(&self, object: &AppliedObject, message: &str) -> Option<Standing> {
-        match admission::after_refusal(&self.world, message, &object.id, Some(object))? {
+        match admission::after_refusal(&self.world, message, Sent::apply(&self.world, object))? {
             Ruling::Same => Some(Standing::Holds),
             Ruling::Free(events) if events.iter().all(|event| self.can_precede(event, object)) => {
                 Some(self.accepted(object, &events))
@@ -387,10 +393,11 @@ impl<'s, 'a> Premises<'s, 'a> {
 
     /// Returns how far a refusal for want of a right holds; `None` if that is not known. With the right, the server gives the
     /// controller the answer that it gives to itself.
-    fn after_rights(&self, object: &AppliedObject) -> Option<Standing> {
+    fn after_rights(&self, object: &AppliedObject, message: &str) -> Option<Standing> {
         let account = self.account_of(object)?;
         let rights = rights(&self.world, Some(&account), self.verbs(object), &object.id)?;
-        if !rights.after {
+        let grants = message.contains(ESCALATION);
+        if !rights.after || (grants && !rights::may_grant(&self.world, &account, object)?) {
             return Some(Standing::Holds);
         }
         if !rights.events.iter().all(|event| self.can_precede(event, object)) {
@@ -515,7 +522,7 @@ impl<'s, 'a> Premises<'s, 'a> {
         if of_definition != Standing::Holds {
             return of_definition;
         }
-        match admission::after_acceptance(&self.world, &object.owner, id, Some(object)) {
+        match admission::after_acceptance(&self.world, &object.owner, Sent::apply(&self.world, object)) {
             Ruling::Denied(events) => {
                 let message = format!("an admission policy denies it after {}", clauses(&events));
                 return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
@@ -525,6 +532,10 @@ impl<'s, 'a> Premises<'s, 'a> {
                 return Standing::Open(format!("the server accepts {shown} now, and may refuse it after {changed}"));
             }
             Ruling::Same | Ruling::Free(_) => {}
+        }
+        let of_moved = self.of_moved(object);
+        if of_moved != Standing::Holds {
+            return of_moved;
         }
         match room(&self.world, object) {
             Some(Room::Full(message)) => {

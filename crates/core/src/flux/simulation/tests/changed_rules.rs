@@ -1,6 +1,7 @@
 //! Rules by which the API server accepts objects, and that the change itself creates, changes or deletes.
 
 use super::*;
+use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
 use crate::plan::Certainty;
 use crate::testing::resource_type;
@@ -648,4 +649,113 @@ fn another_default_class_is_accepted_once_the_old_one_is_none() {
     assert_eq!(rows(vec![class("one", true), cm("c")]), set(&["keep a", "unknown two"]));
     assert_eq!(rows(vec![class("one", false), cm("c")]), set(&["create two", "delete a"]));
     assert_eq!(rows(vec![cm("c")]), set(&["create two", "delete a", "delete one"]));
+}
+
+#[test]
+fn a_rule_that_no_longer_asks_about_an_object_ends_its_refusal() {
+    let held = || policy("held", "UPDATE", "object.data.v != '2'");
+    let bound = || binding("bound", "held", None);
+    let before = files(vec![held(), bound()], json!({}), vec![cm("a"), cm("b")]);
+    let mut cluster = cluster_of(&before);
+    cluster.refusals.push(refused("k", &value("b", "2"), &Value::Null, &denied("held", "bound")));
+    let rows =
+        |policy: Value, binding: Value| cluster.rows(&files(vec![policy, binding], json!({}), vec![value("b", "2")]));
+    let with_condition = |expression: &str| {
+        let mut policy = held();
+        policy["spec"]["matchConditions"] = json!([{"name": "c", "expression": expression}]);
+        policy
+    };
+    assert_eq!(rows(with_condition("object.metadata.name != 'b'"), bound()), set(&["delete a"]));
+    assert_eq!(rows(with_condition("object.metadata.name != 'z'"), bound()), set(&["keep a", "keep b"]));
+    assert_eq!(rows(with_condition("request.userInfo.username != 'z'"), bound()), set(&["delete? a"]));
+    let excluding = |name: &str| {
+        let mut policy = held();
+        let rule =
+            json!({"apiGroups": [""], "operations": ["*"], "resources": ["configmaps"], "resourceNames": [name]});
+        policy["spec"]["matchConstraints"]["excludeResourceRules"] = json!([rule]);
+        policy
+    };
+    assert_eq!(rows(excluding("b"), bound()), set(&["delete a"]));
+    assert_eq!(rows(excluding("z"), bound()), set(&["keep a", "keep b"]));
+    let mut selecting = bound();
+    selecting["spec"]["matchResources"]["objectSelector"] = json!({"matchLabels": {"x": "y"}});
+    assert_eq!(rows(held(), selecting), set(&["delete? a"]), "labels of the object are not compared");
+}
+
+/// Rows of a commit that forces `i`, while the role of the account of `k` gets these verbs before.
+fn rows_of_forced(verbs: &[&str]) -> BTreeSet<String> {
+    let role = |verbs: &[&str]| {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        json!({"apiVersion": RBAC, "kind": "Role", "metadata": {"name": "team", "namespace": NS}, "rules": rules})
+    };
+    let bound = json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "bound", "namespace": NS},
+        "roleRef": {"kind": "Role", "name": "team"}, "subjects": [{"kind": "ServiceAccount", "name": "team"}]});
+    let own = |verbs: &[&str], objects: Vec<Value>| {
+        let more = json!({"serviceAccountName": "team", "force": true, "dependsOn": [{"name": "rules"}]});
+        files(vec![role(verbs), bound.clone()], more, objects)
+    };
+    let mut cluster = cluster_of(&own(&["get", "create", "patch", "delete"], vec![cm("a"), cm("i")]));
+    let account = in_namespace(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}), NS);
+    cluster.add(&account, None);
+    cluster.snapshot.normalise();
+    let recreated = DryRunResult::Recreated("data is immutable".to_owned());
+    cluster.results = vec![(|applied| &*applied.id.name == "i", recreated)];
+    cluster.rows(&own(verbs, vec![value("i", "2")]))
+}
+
+#[test]
+fn a_forced_object_stays_or_goes_if_the_right_to_delete_or_to_create_is_lost_before() {
+    assert_eq!(rows_of_forced(&["get", "create", "patch", "delete"]), set(&["delete a", "recreate i"]));
+    assert_eq!(rows_of_forced(&["get", "patch", "delete"]), set(&["keep a", "delete i"]));
+    assert_eq!(rows_of_forced(&["get", "create", "patch"]), set(&["keep a", "keep i"]));
+}
+
+#[test]
+fn a_forced_object_is_not_created_anew_if_its_namespace_is_no_longer_exempt() {
+    let held = policy("held", "CREATE", "object.data.v != '2'");
+    let own = |is_exempt: bool, objects: Vec<Value>| {
+        let mut namespace = cluster_scoped("Namespace", "shop");
+        if is_exempt {
+            namespace["metadata"]["labels"] = json!({"trusted": "yes"});
+        }
+        let shop = objects.into_iter().map(|object| in_namespace(object, "shop"));
+        files(vec![cm("c")], json!({"force": true}), [namespace].into_iter().chain(shop).collect())
+    };
+    let mut cluster = cluster_of(&own(true, vec![cm("a"), cm("i")]));
+    cluster.object("shop").labels = [("trusted", "yes")].into_iter().collect();
+    for rule in [held, binding("bound", "held", Some("trusted"))] {
+        cluster.add(&rule, None);
+    }
+    cluster.snapshot.normalise();
+    let recreated = DryRunResult::Recreated("data is immutable".to_owned());
+    cluster.results = vec![(|applied| &*applied.id.name == "i", recreated)];
+    assert_eq!(cluster.rows(&own(true, vec![value("i", "2")])), set(&["delete a", "recreate i"]));
+    assert_eq!(cluster.rows(&own(false, vec![value("i", "2")])), set(&["keep a", "delete i"]));
+    assert_eq!(cluster.rows(&own(false, vec![value("i", "3")])), set(&["delete a", "recreate i"]));
+}
+
+#[test]
+fn an_account_may_grant_what_it_has_after_the_change() {
+    let role = |name: &str, verbs: &[&str]| {
+        let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]);
+        json!({"apiVersion": RBAC, "kind": "Role", "metadata": {"name": name, "namespace": NS}, "rules": rules})
+    };
+    let bound = json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "bound", "namespace": NS},
+        "roleRef": {"kind": "Role", "name": "team"}, "subjects": [{"kind": "ServiceAccount", "name": "team"}]});
+    let account = in_namespace(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}), NS);
+    let verbs = ["get", "patch", "create", "delete"];
+    let own = |team: &[&str], other: &[&str], objects: Vec<Value>| {
+        let rules = vec![role("team", team), role("other", other), bound.clone()];
+        files(rules, json!({"serviceAccountName": "team"}), objects)
+    };
+    let mut cluster = cluster_of(&own(&verbs, &["get"], vec![cm("a"), cm("b")]));
+    cluster.add(&account, None);
+    cluster.snapshot.normalise();
+    let message = "roles.rbac.authorization.k8s.io \"x\" is forbidden: user \"system:serviceaccount:flux-system:team\" is \
+                   attempting to grant RBAC permissions not currently held";
+    let spec = json!({"serviceAccountName": "team"});
+    cluster.refusals.push(refused("k", &role("x", &["watch"]), &spec, message));
+    let rows = |team: &[&str], other: &[&str]| cluster.rows(&own(team, other, vec![cm("b"), role("x", &["watch"])]));
+    assert_eq!(rows(&verbs, &["get", "list"]), set(&["keep a", "unknown x"]), "another role changes");
+    assert_eq!(rows(&["*"], &["get"]), set(&["create x", "delete a"]));
 }

@@ -349,3 +349,32 @@ fn a_conversion_without_its_service_fails_each_request_for_a_version_that_is_not
     cluster.snapshot.normalise();
     assert_eq!(cluster.rows(&applied("v2")), set(&["delete a"]));
 }
+
+#[test]
+fn what_moves_in_order_is_created_and_not_changed() {
+    let moved = |place: usize, dependant: Value| -> Files {
+        let mut files = vec![
+            ("root/k.yaml", vec![ks("a", "./a", json!({})), ks("b", "./b", dependant)]),
+            ("a/a.yaml", vec![cm("x")]),
+            ("b/b.yaml", vec![cm("y")]),
+        ];
+        files[place].1.push(cm("m"));
+        files
+    };
+    let in_order = || json!({"dependsOn": [{"name": "a"}]});
+    let mut before = moved(1, in_order());
+    before[2].1.push(cm("z"));
+    let mut cluster = TestCluster::new(&before);
+    cluster.refusals = vec![refused("other", &cm("z"), "no")];
+    assert_eq!(cluster.rows(&moved(2, in_order())), set(&["delete z", "recreate m"]));
+    let right = "configmaps \"m-dry-run-1\" is forbidden: User \"s\" cannot create resource \"configmaps\"";
+    cluster.creation_refusals = [("m", right)].into();
+    assert_eq!(cluster.rows(&moved(2, in_order())), set(&["keep z", "delete m"]));
+    let rows = cluster.rows(&moved(2, json!({})));
+    assert!(rows.contains("delete? z"), "perhaps b takes it over before a prunes: {rows:?}");
+    cluster.creation_refusals = [("m", "admission webhook \"w\" denied the request: no")].into();
+    assert_eq!(cluster.rows(&moved(2, in_order())), set(&["delete? z", "recreate? m"]));
+    cluster.creation_refusals =
+        [("m", "admission webhook \"w\" denied the request: it is in flux-system/m already")].into();
+    assert_eq!(cluster.rows(&moved(2, in_order())), set(&["delete z", "recreate m"]), "once it is gone, it is not");
+}
