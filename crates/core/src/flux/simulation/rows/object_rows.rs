@@ -108,6 +108,9 @@ pub(crate) fn row(
     if is_remade {
         row.reason.add_detail("Kubernetes creates it again");
     }
+    if let Some(condition) = consequences.open_content(id).filter(|_| row.action == Action::Recreate) {
+        row.make_race(condition);
+    }
     if let Some(unread) = unread.filter(|_| action == Action::Create) {
         row.make_race(format!("it is updated if it exists; {unread}"));
     }

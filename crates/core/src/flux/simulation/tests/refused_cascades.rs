@@ -202,3 +202,55 @@ fn a_namespace_waits_for_an_api_group_whose_service_is_deleted() {
     assert_eq!(held(vec![cm("stay")]), [waits]);
     assert_eq!(held(vec![cm("stay"), service]), [""; 0], "the group goes on to answer");
 }
+
+#[test]
+fn a_rule_that_the_change_brings_may_refuse_what_a_cascade_deletes() {
+    let after = |rules: Vec<Value>| files(rules, vec![cm("stay"), cm("owner")]);
+    let rows = |cluster: &TestCluster, rules: Vec<Value>| cluster.rows(&after(rules));
+    let mut new = cluster(vec![cm("r")], &["in"]);
+    new.upgrades = Some(BTreeMap::new());
+    assert_eq!(
+        rows(&new, rules(EVERYBODY)),
+        set(&["create bound", "create held", "delete shop", "delete r", "delete? in"])
+    );
+    let of_others = rules("request.userInfo.username == 'somebody'");
+    let expected = set(&["create bound", "create held", "delete shop", "delete r", "delete in"]);
+    assert_eq!(rows(&new, of_others.clone()), expected, "the rule is about another user");
+    // A live policy that a new binding binds, or that asks for something else.
+    let [held, bound] = <[Value; 2]>::try_from(rules(EVERYBODY)).unwrap();
+    let mut unbound = cluster(vec![held.clone()], &["in"]);
+    unbound.upgrades = Some(BTreeMap::new());
+    assert_eq!(rows(&unbound, vec![held.clone(), bound.clone()]), set(&["create bound", "delete shop", "delete? in"]));
+    let mut lenient = held.clone();
+    lenient["spec"]["validations"] = json!([{"expression": "true"}]);
+    let mut strict = cluster(vec![lenient, bound.clone()], &["in"]);
+    strict.upgrades = Some(BTreeMap::new());
+    assert_eq!(rows(&strict, vec![held, bound]), set(&["delete shop", "delete? in"]));
+}
+
+#[test]
+fn a_namespace_whose_content_may_be_refused_is_perhaps_not_created_again() {
+    let kustomizations = |place: &str| {
+        let mut own = vec![
+            (
+                "root/k.yaml",
+                vec![
+                    ks("rules", "./rules", json!({})),
+                    ks("a", "./a", json!({})),
+                    ks("b", "./b", json!({"dependsOn": [{"name": "a"}]})),
+                ],
+            ),
+            ("rules/r.yaml", vec![cm("r")]),
+        ];
+        own.push(("a/a.yaml", if place == "a" { vec![cm("x"), namespace()] } else { vec![cm("x")] }));
+        own.push(("b/b.yaml", if place == "b" { vec![cm("y"), namespace()] } else { vec![cm("y")] }));
+        own
+    };
+    let mut cluster = cluster_of(&kustomizations("a"), &["in"]);
+    cluster.upgrades = Some(BTreeMap::new());
+    assert_eq!(cluster.rows(&kustomizations("b")), set(&["recreate shop", "delete in"]));
+    let mut after = kustomizations("b");
+    after[1].1.extend(rules(EVERYBODY));
+    let rows = cluster.rows(&after);
+    assert!(rows.contains("recreate? shop") && rows.contains("delete? in"), "{rows:?}");
+}
