@@ -439,8 +439,8 @@ fn a_recording_and_the_history_of_a_checkout_say_what_deleted_an_object() {
         ("--why-gone nothing/b", "the server doesn't have a resource type \"nothing\""),
         ("--why-gone configmap/b -o html", "use one of table, wide, json, yaml, name"),
         ("--why-gone configmap/b --leaked", "cannot be used with"),
-        ("--why-gone configmap/b --max-commits 0", "0 is not in 1..=100000"),
-        ("--why-gone configmap/b --since yesterday", "must be a date, such as 2026-11-01"),
+        ("--why-gone configmap/b --max-commits 0", "it must be a number from 1 to 100000"),
+        ("--why-gone configmap/b --since yesterday", "it must be a date or a time, such as 2026-11-01 or"),
         ("--repo .", "--why-gone"),
     ] {
         let run = ask(line);

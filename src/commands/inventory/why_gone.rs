@@ -122,7 +122,8 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
     let applied: Vec<Applied> =
         search.owners.iter().filter_map(|owner| Applied::read(owner, &snapshot, landed, has_commit)).collect();
     let events = events(&object, &mut search, &snapshot, args, session).await?;
-    search.gaps.extend(events.first().filter(|_| search.last.is_none()).map(unsearched_owner));
+    let is_whole = search.last.is_none() && search.searched.whole;
+    search.gaps.extend(events.first().filter(|_| is_whole).map(undeclared));
     let state = presence(&object, &snapshot);
     let answer = WhyGone::new(search, object, state, applied, events, session.now);
     session.terminal.raw(&args.output.render(&answer, session.terminal.look(true))?)?;
@@ -157,9 +158,10 @@ fn unknown_before(recorded: &Recorded) -> Option<AnswerGap> {
     (!recorded.is_empty()).then(|| Gap { kind: GapKind::Failed, subject, namespace: None, message }.into())
 }
 
-/// Returns the gap of an owner that deleted an object which no commit has.
-fn unsearched_owner(event: &ControllerEvent) -> AnswerGap {
-    let message = "it deleted the object, and no commit that was searched has it: --repo names another checkout";
+/// Returns the gap of an owner that deleted an object which no commit of the whole branch has.
+fn undeclared(event: &ControllerEvent) -> AnswerGap {
+    let message =
+        "it deleted the object, which no commit has: --repo names another checkout, or the history was rewritten";
     let subject = format!("the history of {}", event.owner);
     Gap { kind: GapKind::Failed, subject, namespace: None, message: message.to_owned() }.into()
 }
