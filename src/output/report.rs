@@ -37,7 +37,7 @@ pub struct ReportedFinding {
     pub place: String,
     /// Identity of the object that is affected, or of the owner.
     pub subject: String,
-    /// What distinguishes it from others with the same rule, place and subject; empty if there is only one.
+    /// Text that tells it apart from others with the same rule, place and subject; empty if there is only one.
     pub distinction: String,
     pub message: String,
 }

@@ -398,7 +398,7 @@ fn number_words(summary: &Summary) -> Vec<String> {
         .collect()
 }
 
-/// What a plan without dry-runs does not have, after the other words of a sum.
+/// Clause of the sum of a plan without dry-runs, after the other ones.
 pub(crate) const WITHOUT_DRY_RUNS: &str = "; without dry-runs, updates and refusals are not known";
 
 /// Returns what the counts do not cover, and if the API server was not asked.

@@ -208,8 +208,8 @@ fn applies_today(owner: &Owner<'_>) -> bool {
     }
 }
 
-/// Returns the alarms of deleted objects that something which stays still needs: one for all objects with the same need, the
-/// gravest first.
+/// Returns the alarms of deleted objects that something which stays still needs. All objects with the same need share one, and
+/// the gravest objects are first.
 fn still_referenced(plan: &Plan) -> Vec<Alarm> {
     let mut by_need: BTreeMap<String, Vec<&ObjectId>> = BTreeMap::new();
     for found in plan.still_referenced() {
