@@ -253,6 +253,9 @@ impl Validation {
             return Fit::Unknown(format!("has an embedded resource at {}", dotted(pointer)));
         }
         let mut fit = self.required(fields, old, schema, pointer);
+        if self.is_whole && old.and_then(Value::as_object) != Some(fields) {
+            fit = fit.and(|| size_fit(fields.len(), schema, ["minProperties", "maxProperties"], pointer));
+        }
         for (key, value) in fields {
             let old = old.and_then(|old| old.get(key));
             fit = fit.and(|| self.field(value, old, schema, &format!("{pointer}/{}", escape(key)), key));
@@ -287,12 +290,7 @@ impl Validation {
         }
         let old = old.and_then(Value::as_array);
         let stays = old.is_some_and(|old| old.as_slice() == items);
-        let mut fit = match schema.get("maxItems").and_then(Value::as_u64) {
-            Some(most) if items.len() as u64 > most && !stays => {
-                Fit::invalid(pointer, format!("{}: must have at most {most} items", dotted(pointer)))
-            }
-            _ => Fit::Valid,
-        };
+        let mut fit = if stays { Fit::Valid } else { size_fit(items.len(), schema, ["minItems", "maxItems"], pointer) };
         let Some(inner) = schema.get("items") else { return fit };
         let has_keys = old.is_some() && !stays && schema["x-kubernetes-list-type"] == "map";
         for (at, item) in items.iter().enumerate() {
@@ -359,10 +357,28 @@ fn text_fit(text: &str, schema: &Value, pointer: &str) -> Fit {
 
 fn number_fit(number: f64, schema: &Value, pointer: &str) -> Fit {
     let [least, most] = ["minimum", "maximum"].map(|key| schema.get(key).and_then(Value::as_f64));
-    if most.is_some_and(|most| number > most) || least.is_some_and(|least| number < least) {
+    let [above, below] = ["/exclusiveMinimum", "/exclusiveMaximum"].map(|key| flag_at(schema, key));
+    if most.is_some_and(|most| number > most || (below && number == most))
+        || least.is_some_and(|least| number < least || (above && number == least))
+    {
         return Fit::invalid(pointer, format!("{}: is out of range", dotted(pointer)));
     }
     Fit::Valid
+}
+
+/// Checks the number of items or fields.
+fn size_fit(size: usize, schema: &Value, bounds: [&str; 2], pointer: &str) -> Fit {
+    let [least, most] = bounds.map(|bound| schema.get(bound).and_then(Value::as_u64));
+    let size = size as u64;
+    match (least, most) {
+        (Some(least), _) if size < least => {
+            Fit::invalid(pointer, format!("{}: must have at least {least} items", dotted(pointer)))
+        }
+        (_, Some(most)) if size > most => {
+            Fit::invalid(pointer, format!("{}: must have at most {most} items", dotted(pointer)))
+        }
+        _ => Fit::Valid,
+    }
 }
 
 fn is_listed(value: &Value, schema: &Value, pointer: &str) -> Fit {
@@ -418,8 +434,9 @@ mod tests {
         let schema = json!({"type": "object", "required": ["size"], "properties": {
             "size": {"type": "string", "enum": ["a", "b"]}, "count": {"type": "integer", "minimum": 1, "maximum": 5},
             "port": {"x-kubernetes-int-or-string": true}, "name": {"type": "string", "pattern": "^x", "maxLength": 3},
-            "tags": {"type": "array", "maxItems": 1, "items": {"type": "string"}},
-            "map": {"type": "object", "additionalProperties": {"type": "boolean"}},
+            "tags": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "string"}},
+            "share": {"type": "number", "minimum": 0, "exclusiveMinimum": true},
+            "map": {"type": "object", "maxProperties": 1, "additionalProperties": {"type": "boolean"}},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
         for spec in [
             json!({"size": "a", "count": 3, "port": "http", "name": "xy", "tags": ["t"], "map": {"a/b": true}}),
@@ -437,7 +454,10 @@ mod tests {
             (json!({"size": "a", "name": "y"}), "/spec/name"),
             (json!({"size": "a", "name": "xxxx"}), "/spec/name"),
             (json!({"size": "a", "tags": ["s", "t"]}), "/spec/tags"),
+            (json!({"size": "a", "tags": []}), "/spec/tags"),
             (json!({"size": "a", "tags": {}}), "/spec/tags"),
+            (json!({"size": "a", "share": 0}), "/spec/share"),
+            (json!({"size": "a", "map": {"a": true, "b": true}}), "/spec/map"),
             (json!({"size": "a", "map": {"a/b": 1}}), "/spec/map/a~1b"),
         ] {
             let found = fit(&schema, &spec);

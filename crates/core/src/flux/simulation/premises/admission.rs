@@ -1,7 +1,7 @@
 //! Admission policies and webhooks that the change creates, changes or deletes, and namespaces whose labels decide about
 //! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -190,21 +190,50 @@ pub(super) fn may_deny_deletion(rule: &AdmissionRule, id: &ObjectId, labels: &Ke
     rule.allows(&Value::Null, Some(&deleted_object(id, labels)), None, false) != Some(true)
 }
 
-/// Returns the deletions of Services without which a webhook that stays no longer allows that an object is deleted.
-pub(super) fn lost_services<'w>(world: &'w World<'_, '_>, id: &ObjectId) -> Vec<&'w Event> {
-    let lost = world.events.iter().filter(|event| event.is_deleted && event.id.is_here("", "Service"));
+/// Returns the deletions without which a webhook that stays no longer allows a request: of its Service, or of the workload whose Pods
+/// answer for that.
+pub(super) fn lost_services<'w>(world: &'w World<'_, '_>, sent: Sent<'_>) -> Vec<&'w Event> {
+    let id = sent.id;
+    let is_made_again = |id: &ObjectId| world.events.iter().any(|event| !event.is_deleted && event.id == *id);
+    let answering = world.events.iter().filter(|event| is_service(&event.id) || is_workload(&event.id));
+    let lost = answering.filter(|event| event.is_deleted && !is_made_again(&event.id));
     let mut lost: Vec<&Event> = lost.collect();
     let webhooks = if lost.is_empty() || id.cluster.is_some() { None } else { live_webhooks(world) };
     let (Some(kind), Some(webhooks)) = (world.state.input.snapshot.type_of(id), webhooks) else { return vec![] };
     let labels = world.state.live_object(&id.namespace_object()).map(|live| live.labels.clone()).unwrap_or_default();
-    let request = AdmissionRequest { kind, id, operation: "DELETE", namespace: &labels };
+    let request = AdmissionRequest { kind, id, operation: sent.operation, namespace: &labels };
     let stays =
         |configuration: &ObjectId| !world.events.iter().any(|event| event.is_deleted && event.id == *configuration);
-    lost.retain(|event| {
-        let mut calling = webhooks.iter().filter(|(_, rule)| rule.awaited_service().as_ref() == Some(&event.id));
-        calling.any(|(configuration, rule)| stays(configuration) && rule.matches(request))
-    });
+    let awaited: BTreeSet<ObjectId> = webhooks
+        .iter()
+        .filter(|(configuration, rule)| stays(configuration) && rule.matches(request))
+        .filter_map(|(_, rule)| rule.awaited_service())
+        .collect();
+    lost.retain(|event| awaited.iter().any(|service| *service == event.id || answers_for(world, &event.id, service)));
     lost
+}
+
+fn is_service(id: &ObjectId) -> bool {
+    id.is_here("", "Service")
+}
+
+fn is_workload(id: &ObjectId) -> bool {
+    ["Deployment", "StatefulSet", "DaemonSet"].iter().any(|kind| id.is_here("apps", kind))
+}
+
+/// Returns true if a live Service selects the Pods of a live workload.
+fn answers_for(world: &World<'_, '_>, workload: &ObjectId, service: &ObjectId) -> bool {
+    if !is_workload(workload) || workload.namespace != service.namespace {
+        return false;
+    }
+    let live = |api_version, id: &ObjectId| world.read(api_version, &id.kind, &id.namespace, &id.name).flatten();
+    let (service, workload) = (live("v1", service), live("apps/v1", workload));
+    let selector = service.and_then(|service| service.pointer("/spec/selector")?.as_object());
+    let labels: KeyValues =
+        workload.into_iter().flat_map(|it| texts_at(it, "/spec/template/metadata/labels")).collect();
+    selector.is_some_and(|selector| {
+        !selector.is_empty() && selector.iter().all(|(key, value)| labels.get(key) == value.as_str())
+    })
 }
 
 /// Returns the rule of a binding and its policy before and after the change, for objects in a namespace.
@@ -295,6 +324,15 @@ pub(super) fn is_free(world: &World<'_, '_>, object: &AppliedObject) -> bool {
     let Some(rules) = reached(world, kind, sent.id, sent.operation) else { return false };
     let mut after = rules.iter().filter_map(|rule| rule.after.as_ref());
     after.all(|rule| verdict(world, rule, kind, sent, false) == Some(true))
+}
+
+/// Returns true if a rule is asked about the creation of an object after the change, or that is not known; false while the rules
+/// are not read.
+pub(super) fn has_rules_of_creation(world: &World<'_, '_>, object: &AppliedObject) -> bool {
+    let (kind, sent) = (world.state.input.snapshot.type_of(&object.id), Sent::creation(object));
+    let rules = kind.and_then(|kind| reached(world, kind, sent.id, sent.operation));
+    let is_read = world.needs.borrow().builds.queries.is_empty();
+    is_read && rules.is_none_or(|rules| rules.iter().any(|rule| rule.after.is_some()))
 }
 
 /// Returns true if a rule denies the creation of an object after the change.

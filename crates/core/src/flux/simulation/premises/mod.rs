@@ -249,7 +249,7 @@ impl<'s, 'a> Premises<'s, 'a> {
             Ruling::Same | Ruling::Free(_) => {}
         }
         // A run deletes one object after the other.
-        let mut lost = admission::lost_services(&self.world, id);
+        let mut lost = admission::lost_services(&self.world, Sent::deletion(id));
         lost.retain(|event| !event.is_of(&owner) || delete_order(&event.id, id) == Ordering::Less);
         if !lost.is_empty() {
             return open_acceptance(&lost);
@@ -549,6 +549,9 @@ impl<'s, 'a> Premises<'s, 'a> {
         }
         let mut limiting = limit_ranges::limiting(&self.world, object);
         limiting.extend(pods::refusing(&self.world, object));
+        let mut lost = admission::lost_services(&self.world, Sent::apply(&self.world, object));
+        lost.retain(|event| self.can_precede(event, object) && self.order(event, object) != Precedence::After);
+        limiting.extend(lost);
         if !limiting.is_empty() {
             let changed = clauses(&limiting);
             return Standing::Open(format!("the server accepts {shown} now, and may refuse it after {changed}"));

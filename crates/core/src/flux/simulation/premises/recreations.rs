@@ -1,7 +1,7 @@
 //! Live objects that are deleted and created anew: by force, which a dry-run asks about beforehand, or by two owners, of which the
 //! second one changes the object now and creates it then. What the change does before can end either answer.
 
-use super::admission::{Ruling, Sent, after_acceptance, denies_creation};
+use super::admission::{Ruling, Sent, after_acceptance, denies_creation, has_rules_of_creation};
 use super::event::Event;
 use super::rights::{Rights, rights};
 use super::world::Precedence;
@@ -54,8 +54,10 @@ impl Premises<'_, '_> {
             let is_certain = is_first.then(|| Box::new(DryRunResult::Refused(message.clone())));
             is_certain.map_or_else(|| open(&message), |result| Standing::Replaced(result, vec![]))
         };
-        let creation = Question::of_creation(object.clone(), &self.world.state.input.flags);
-        if let Some(DryRunAnswer::Result(DryRunResult::Refused(message))) = self.world.ask(creation) {
+        // Without rules and accounts, who may change an object may create it.
+        let is_asked = self.account_of(object).is_some() || has_rules_of_creation(&self.world, object);
+        let creation = is_asked.then(|| Question::of_creation(object.clone(), &self.world.state.input.flags));
+        if let Some(DryRunAnswer::Result(DryRunResult::Refused(message))) = creation.and_then(|it| self.world.ask(it)) {
             let may_be_of_object = !names(message, &object.id.name);
             match Cause::of(message) {
                 Cause::Rights => return refused(message.clone()),

@@ -361,16 +361,19 @@ fn what_moves_in_order_is_created_and_not_changed() {
         files[place].1.push(cm("m"));
         files
     };
-    let in_order = || json!({"dependsOn": [{"name": "a"}]});
+    let in_order = || json!({"dependsOn": [{"name": "a"}], "serviceAccountName": "team"});
     let mut before = moved(1, in_order());
     before[2].1.push(cm("z"));
     let mut cluster = TestCluster::new(&before);
     cluster.refusals = vec![refused("other", &cm("z"), "no")];
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}});
+    cluster.add(&in_namespace(account, NS), None);
+    cluster.snapshot.normalise();
     assert_eq!(cluster.rows(&moved(2, in_order())), set(&["delete z", "recreate m"]));
     let right = "configmaps \"m-dry-run-1\" is forbidden: User \"s\" cannot create resource \"configmaps\"";
     cluster.creation_refusals = [("m", right)].into();
     assert_eq!(cluster.rows(&moved(2, in_order())), set(&["keep z", "delete m"]));
-    let rows = cluster.rows(&moved(2, json!({})));
+    let rows = cluster.rows(&moved(2, json!({"serviceAccountName": "team"})));
     assert!(rows.contains("delete? z"), "perhaps b takes it over before a prunes: {rows:?}");
     cluster.creation_refusals = [("m", "admission webhook \"w\" denied the request: no")].into();
     assert_eq!(cluster.rows(&moved(2, in_order())), set(&["delete? z", "recreate? m"]));

@@ -254,3 +254,32 @@ fn a_namespace_whose_content_may_be_refused_is_perhaps_not_created_again() {
     let rows = cluster.rows(&after);
     assert!(rows.contains("recreate? shop") && rows.contains("delete? in"), "{rows:?}");
 }
+
+#[test]
+fn a_webhook_without_the_workload_that_answers_may_refuse_deletions_and_changes() {
+    let deployment = |name: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": NS},
+            "spec": {"template": {"metadata": {"labels": {"app": name}}}}})
+    };
+    let rows = |policy: &str, name: &str| {
+        let [mut configuration, mut service] = webhook(policy, NS);
+        configuration["webhooks"][0]["rules"][0]["operations"] = json!(["*"]);
+        service["spec"]["selector"] = json!({"app": "hook-server"});
+        let dependant = ks("k", "./p", json!({"dependsOn": [{"name": "rules"}]}));
+        let own = |rules: Vec<Value>, objects: Vec<Value>| -> Files {
+            let kustomizations = vec![ks("rules", "./rules", json!({})), dependant.clone()];
+            vec![("root/k.yaml", kustomizations), ("rules/r.yaml", rules), ("p/a.yaml", objects)]
+        };
+        let mut cluster = cluster_of(&own(vec![cm("r"), deployment(name)], vec![cm("a"), cm("b")]), &[]);
+        for object in [&configuration, &service] {
+            cluster.add(object, None);
+        }
+        cluster.content = [("hook".to_owned(), service), (name.to_owned(), deployment(name))].into();
+        cluster.snapshot.types.push(resource_type("apps", "Deployment", "deployments", true));
+        cluster.snapshot.normalise();
+        cluster.rows(&own(vec![cm("r")], vec![cm("b"), cm("new")]))
+    };
+    assert_eq!(rows("Fail", "hook-server"), set(&["delete hook-server", "delete? a", "create? new"]));
+    assert_eq!(rows("Fail", "other"), set(&["delete other", "delete a", "create new"]));
+    assert_eq!(rows("Ignore", "hook-server"), set(&["delete hook-server", "delete a", "create new"]));
+}
