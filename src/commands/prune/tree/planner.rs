@@ -44,7 +44,7 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::ownership::schemes::{flux_helmrelease, flux_operator};
 use gitops_core::plan::subject::{SubjectContent, short};
-use gitops_core::plan::{Fidelity, Plan, ReasonCode, Subject};
+use gitops_core::plan::{Change, Fidelity, Plan, ReasonCode, Subject};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Time for the computation after the end of the time of a plan, when nothing more is built.
