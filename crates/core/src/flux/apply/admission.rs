@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::expression::{self, MAX_STEPS};
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, group_of, list_at, text_at};
+use crate::kubernetes::selector::label_selector::selects;
 
 /// Group of webhooks and admission policies.
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -59,7 +60,7 @@ impl ParameterRef {
 
     /// Returns true if the reference selects an object with these labels.
     pub(crate) fn selects(&self, labels: &KeyValues) -> bool {
-        selects(&self.selector, labels)
+        selects(&self.selector, |key| labels.get(key))
     }
 
     /// Returns the one object that is the parameter for objects in a namespace; `None` if it is selected by its labels, or if
@@ -180,7 +181,8 @@ impl AdmissionRule {
             };
             let is_excluded = list_at(constraint, "/excludeResourceRules").iter().any(|rule| is_about(rule, request));
             let is_free = request.id.namespace.is_empty();
-            is_of_kind && !is_excluded && (is_free || selects(&constraint["namespaceSelector"], request.namespace))
+            let is_selected = selects(&constraint["namespaceSelector"], |key| request.namespace.get(key));
+            is_of_kind && !is_excluded && (is_free || is_selected)
         })
     }
 
@@ -309,25 +311,6 @@ fn is_about(rule: &Value, request: AdmissionRequest<'_>) -> bool {
 /// Returns true if a list of a rule has one of these words.
 fn has_any(rule: &Value, list: &str, words: &[&str]) -> bool {
     list_at(rule, list).iter().filter_map(Value::as_str).any(|word| words.contains(&word))
-}
-
-/// Returns true if a label selector selects labels. Without a selector, all are selected.
-pub(super) fn selects(selector: &Value, labels: &KeyValues) -> bool {
-    let equal = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
-    let mut expressions = list_at(selector, "/matchExpressions").iter();
-    equal.into_iter().all(|(key, value)| labels.get(key) == value.as_str())
-        && expressions.all(|expression| {
-            let found = expression["key"].as_str().and_then(|key| labels.get(key));
-            let is_listed =
-                list_at(expression, "/values").iter().any(|value| value.as_str() == found && found.is_some());
-            match expression["operator"].as_str() {
-                Some("In") => is_listed,
-                Some("NotIn") => !is_listed,
-                Some("Exists") => found.is_some(),
-                Some("DoesNotExist") => found.is_none(),
-                _ => true,
-            }
-        })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::admission::selects;
+use crate::kubernetes::selector::label_selector::selects;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{KeyValues, ObjectId, ResourceType, list_at, text_at, texts_at};
 
@@ -59,7 +59,7 @@ impl Rbac<'_> {
             for selector in list_at(role, "/aggregationRule/clusterRoleSelectors") {
                 let selected = self.objects.iter().filter(|(id, other)| {
                     let labels: KeyValues = texts_at(other, "/metadata/labels").collect();
-                    &*id.kind == "ClusterRole" && selects(selector, &labels)
+                    &*id.kind == "ClusterRole" && selects(selector, |key| labels.get(key))
                 });
                 let new: Vec<&Value> = selected
                     .map(|(_, other)| *other)

@@ -11,6 +11,7 @@ mod own_chart;
 mod remarks;
 pub(crate) mod render;
 pub(crate) mod replaced_releases;
+mod shared_release;
 pub(crate) mod uninstall;
 mod upgrades;
 

@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use crate::flux::build::charts::values::values_sources;
+use crate::flux::simulation::kustomization::variables::generation_condition;
 use crate::flux::simulation::model::affected_owner::{Reaction, Readiness};
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::state::State;
@@ -58,6 +59,9 @@ pub(crate) fn condition(
         let exists = state.is_live(&values) || !state.applied(&values).is_empty();
         if !exists && !source.optional {
             return Some(format!("it waits until {values} exists"));
+        }
+        if let Some(condition) = generation_condition(state, &values) {
+            return Some(condition.clone());
         }
     }
     if waits_for_chart {
