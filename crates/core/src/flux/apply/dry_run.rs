@@ -225,15 +225,12 @@ pub fn without_long_values(message: &str) -> String {
     short + rest
 }
 
-/// Part of the names of objects that only a dry-run creates.
-pub(crate) const IN_DRY_RUN: &str = "dry-run-";
-
 /// Renames a manifest to a name that no object has, so that a dry-run shows if the object can be created again after its
 /// deletion. The name begins as the true one does, because rules can ask for that. What only one object can have, and `live`
 /// has, is left out: its deletion frees it. Returns the new identity, or `None` for a kind that allows no other name.
 pub fn rename_for_creation(id: &ObjectId, manifest: &mut Value, live: Option<&Value>) -> Option<ObjectId> {
     let digest = Sha256::digest(id.to_string());
-    let unique = format!("{IN_DRY_RUN}{}", crate::text::hex(&digest[..8]));
+    let unique = format!("dry-run-{}", crate::text::hex(&digest[..8]));
     let group = manifest.pointer("/spec/group").and_then(Value::as_str).map(str::to_owned);
     let name = match (&*id.group, &*id.kind) {
         ("networking.k8s.io", "IPAddress") => return None,

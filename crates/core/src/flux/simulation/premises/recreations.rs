@@ -8,7 +8,7 @@ use super::world::Precedence;
 use super::{CREATION, DELETION, Premises, clauses, user};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::cause::Cause;
-use crate::flux::apply::dry_run::{DryRunResult, IN_DRY_RUN};
+use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question};
 use crate::flux::simulation::model::refusals::Standing;
 
@@ -103,9 +103,12 @@ impl Premises<'_, '_> {
     }
 }
 
-/// Returns true if a message about another object, which a dry-run creates in place of the live one, names the live one.
+/// Returns true if a message about another object, which a dry-run creates in place of the live one, names the live one as a word.
 fn names(message: &str, name: &str) -> bool {
-    message
-        .match_indices(name)
-        .any(|(at, _)| !message[at + name.len()..].trim_start_matches('-').starts_with(IN_DRY_RUN))
+    let is_part = |character: Option<char>| character.is_some_and(|it| it.is_alphanumeric() || it == '-');
+    let mut found = message.match_indices(name);
+    found.any(|(at, _)| {
+        let (before, after) = (&message[..at], &message[at + name.len()..]);
+        !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+    })
 }
