@@ -2,6 +2,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::read::content::read_deployment;
+use crate::commands::guard::invalid_controller_version;
 use crate::commands::prune::rehearsal::ControllerUser;
 use crate::error::{Error, Result};
 use gitops_core::flux::controller_deployment;
@@ -27,7 +28,7 @@ pub(super) async fn kustomize_controller(
     if let Some(text) = given {
         version = kustomize_controller::parse_version(text);
         if version.is_none() {
-            return Err(Error::usage(format!("{text:?} is no version")));
+            return Err(invalid_controller_version(text));
         }
     }
     let assumed = version.map_or_else(KustomizeController::default, KustomizeController::of);
