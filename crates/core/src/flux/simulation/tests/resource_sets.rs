@@ -545,7 +545,7 @@ fn a_release_of_a_new_input_is_created_and_says_so() {
     let cluster = cluster(&root(vec![tenants(&["a"], config_maps())]));
     let plan = cluster.plan(&root(vec![tenants(&["a"], json!([cm("<< inputs.tenant >>"), release(json!({}))]))]));
     let row = plan.changes().iter().find(|row| &*row.object.id.kind == "HelmRelease").unwrap();
-    assert!(row.reason.text().contains("its release is installed"), "{}", row.reason);
+    assert!(row.reason.text().contains("its release will be installed"), "{}", row.reason);
 }
 
 #[test]

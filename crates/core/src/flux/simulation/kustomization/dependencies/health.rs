@@ -163,7 +163,7 @@ impl Health<'_, '_> {
             }
             PassOutcome::Blocked(Reason { code: ReasonCode::Suspended, .. }) => certain("which is suspended"),
             PassOutcome::Blocked(reason) | PassOutcome::Partial { reason, .. } if last.condition.is_none() => {
-                certain(&format!("which cannot reconcile: {}", reason.detail))
+                certain(&format!("which cannot reconcile: {}", reason.detail_or_code()))
             }
             PassOutcome::Applied(_) => {
                 if let Some(failure) = failing_deletion(state, child) {
