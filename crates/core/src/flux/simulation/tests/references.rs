@@ -66,8 +66,10 @@ fn a_deployment_and_an_ingress_that_stay_need_what_the_commit_removes() {
     let (alarms, rows) = said(&cluster, &application(false, &volumes()));
     let web = "deployment.apps/web -n flux-system mounts it";
     let expected = [
-        format!("this deletes configmap/settings -n flux-system, which is still needed: {web}"),
-        format!("this deletes persistentvolumeclaim/data -n flux-system, which is still needed: {web}"),
+        format!(
+            "this deletes persistentvolumeclaim/data -n flux-system, configmap/settings -n flux-system, each of which is \
+             still needed: {web}"
+        ),
         "this deletes service/web -n flux-system, which is still needed: \
          ingress.networking.k8s.io/web -n flux-system sends traffic to it"
             .to_owned(),
