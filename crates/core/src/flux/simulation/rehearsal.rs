@@ -181,6 +181,7 @@ impl Rehearsal {
         let secrets = secret_mask(state);
         add_built_referrers(state, &mut plan);
         let Some(scope) = &state.input.dry_runs else {
+            plan.set_without_dry_runs();
             say_what_blocked_owners_delete(&mut plan);
             return Box::new(FinishedPreview { plan, secrets });
         };
