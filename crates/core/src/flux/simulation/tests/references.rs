@@ -250,7 +250,7 @@ fn what_a_finalizer_keeps_is_not_created_again_before_it_is_gone() {
         (change.action, change.certainty, change.reason.text())
     };
     let again = "it is not created again while";
-    let kept = format!("kept terminating while Pod by-hand mounts it; {again} it is terminating");
+    let kept = format!("{again} it is terminating; kept terminating while Pod by-hand mounts it");
     assert_eq!(row("data"), (Action::Delete, Certainty::Certain, kept));
     let (action, certainty, text) = row("held");
     assert_eq!((action, certainty), (Action::Recreate, Certainty::Race), "{text}");
