@@ -739,7 +739,10 @@ fn variables_that_a_set_generates_are_followed_and_copied_ones_are_not() {
         cluster.snapshot.normalise();
         let mut rows = cluster.rows(&files("b"));
         assert!(rows.remove("delete of-a"), "{rows:?}");
-        assert_eq!(rows, expected, "{copies}");
+        let plan = cluster.plan(&files("b"));
+        let reasons: Vec<String> =
+            plan.changes().iter().map(|row| format!("{} {}", row.object.id, row.reason.text())).collect();
+        assert_eq!(rows, expected, "{copies} {reasons:?} {:?} {:?}", plan.owners(), plan.gaps());
     }
 }
 

@@ -28,7 +28,7 @@ use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::scaling::{released_claim, released_claims};
 use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at};
+use crate::kubernetes::object::{ObjectId, Resource, flag_at};
 use crate::ownership::schemes::flux_operator::{self, FORCE};
 use crate::plan::{Action, Reason, ReasonCode};
 
@@ -55,7 +55,7 @@ pub(super) fn expand(
         found => found?,
     };
     let dependency = match missing_source(comparison.state(), &new) {
-        Some(source) => Some(Obstacle::of_missing_source(&source)),
+        Some(source) => Some(Obstacle::of_missing_source(comparison.state(), &source)),
         None => obstacle(comparison, &new_spec)?,
     };
     let has_one_spec = live.is_none_or(|live| *live.spec() == new_spec || new_spec.get("inputsFrom").is_none());
