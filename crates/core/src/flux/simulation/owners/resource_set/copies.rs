@@ -98,9 +98,10 @@ fn copied_data(
         return Err(Interrupt::Missing);
     };
     let changed = data_after_change(comparison.derivation, &source, live).filter(|_| is_after);
-    let data = match changed.map_or_else(|| live.clone(), |(data, _)| data) {
+    // Without its source flux-operator fails, and the object stays as it is.
+    let changed = changed.map(|(data, _)| data).filter(|data| *data != Lookup::Missing);
+    let data = match changed.unwrap_or_else(|| live.clone()) {
         Lookup::Found(data) => data,
-        // flux-operator fails then, and the object stays as it is.
         Lookup::Missing | Lookup::Unreadable(_) | Lookup::NotRead => return Ok(None),
     };
     let is_open = !data.is_secret && !data.is_binary && !holds_secrets(comparison.state(), &source, &data);

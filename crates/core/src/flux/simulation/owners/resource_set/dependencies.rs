@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::providers::is_static;
 use crate::flux::ready_expr::holds_for;
 use crate::flux::simulation::kustomization::dependencies::health::{Health, is_healthy_at_once};
-use crate::flux::simulation::model::affected_owner::Readiness;
+use crate::flux::simulation::model::affected_owner::{AffectedOwner, Reaction, Readiness};
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::node::{NodeId, PassOutcome};
 use crate::flux::simulation::model::state::State;
@@ -35,9 +35,18 @@ pub(super) enum Obstacle {
 
 impl Obstacle {
     /// Returns the obstacle of a ResourceSet that copies the data of an object that does not exist.
-    pub(super) fn of_missing_source(source: &ObjectId) -> Self {
+    pub(super) fn of_missing_source(state: &State<'_>, source: &ObjectId) -> Self {
         let detail = format!("it copies the data of {source}, which does not exist");
-        Self::Certain(Reason::new(ReasonCode::BuildFailed, detail))
+        Self::of_absence(state, source, Reason::new(ReasonCode::BuildFailed, detail))
+    }
+
+    /// Returns the obstacle of a ResourceSet that needs an object that does not exist, for this reason.
+    fn of_absence(state: &State<'_>, id: &ObjectId, reason: Reason) -> Self {
+        if only_manifests_make(state, id) {
+            Self::Certain(reason)
+        } else {
+            Self::Possible(format!("it waits until {id} exists"))
+        }
     }
 
     /// Returns the condition under which a ResourceSet generates its resources all the same.
@@ -99,7 +108,8 @@ fn obstacle_of(comparison: &mut Comparison<'_, '_, '_>, entry: &Value) -> Asked<
     let id = dependency(state, entry);
     if state.stays_absent(&id) {
         let detail = format!("it depends on {id}, which does not exist");
-        return Ok(Some(Obstacle::Certain(Reason::new(ReasonCode::DependencyMissing, detail))));
+        let reason = Reason::new(ReasonCode::DependencyMissing, detail);
+        return Ok(Some(Obstacle::of_absence(state, &id, reason)));
     }
     let creation = state.applications(&id).find_map(|applied| applied.pass.condition.as_ref());
     if let Some(condition) = creation.filter(|_| !state.is_live(&id)) {
@@ -114,12 +124,21 @@ fn obstacle_of(comparison: &mut Comparison<'_, '_, '_>, entry: &Value) -> Asked<
     };
     Ok(match found {
         Found::Ready => None,
-        Found::Never(why) => {
+        Found::Never(why) if only_manifests_make(state, &id) => {
             let detail = format!("it depends on {id}, which is not ready: {why}");
             Some(Obstacle::Certain(Reason::new(ReasonCode::DependencyNotReady, detail)))
         }
-        Found::Open => Some(Obstacle::Possible(format!("it waits until {id} is ready"))),
+        Found::Never(_) | Found::Open => Some(Obstacle::Possible(format!("it waits until {id} is ready"))),
     })
+}
+
+/// Returns true if nothing creates or changes an object that the plan does not know: other controllers make no objects of its kind, and
+/// all objects of the owners in the plan are known.
+fn only_manifests_make(state: &State<'_>, id: &ObjectId) -> bool {
+    let groups = [flux_kustomization::GROUP, flux_helmrelease::GROUP, flux_operator::GROUP];
+    let is_written = id.is("", "ConfigMap") || id.is("", "Namespace") || groups.contains(&&*id.group);
+    let is_known = |owner: &AffectedOwner| matches!(owner.reaction, Reaction::Acts(_) | Reaction::Waits(_));
+    is_written && state.affected.iter().all(|owner| is_known(owner))
 }
 
 /// Returns the object that an entry of `dependsOn` names.

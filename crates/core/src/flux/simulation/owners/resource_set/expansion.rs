@@ -55,7 +55,7 @@ pub(super) fn expand(
         found => found?,
     };
     let dependency = match missing_source(comparison.state(), &new) {
-        Some(source) => Some(Obstacle::of_missing_source(&source)),
+        Some(source) => Some(Obstacle::of_missing_source(comparison.state(), &source)),
         None => obstacle(comparison, &new_spec)?,
     };
     let has_one_spec = live.is_none_or(|live| *live.spec() == new_spec || new_spec.get("inputsFrom").is_none());
