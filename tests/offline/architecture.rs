@@ -296,6 +296,7 @@ const REVEALING: [&str; 11] = [
     "crates/core/src/flux/simulation/model/facts/live_secrets.rs",
     "crates/core/src/flux/simulation/model/secret_values.rs",
     "crates/core/src/flux/simulation/owners/behaviour/comparison.rs",
+    "crates/core/src/flux/simulation/owners/resource_set/copies.rs",
     "crates/core/src/flux/simulation/rows/secret_names.rs",
     "crates/core/src/plan/mask.rs",
     "crates/core/src/private.rs",
