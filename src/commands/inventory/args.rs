@@ -52,7 +52,7 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
   kubectl gitops inventory -n shop --why-gone deployment/web --repo ."
 )]
 pub struct InventoryArgs {
-    /// Owners to show, as KIND/NAME or NAMESPACE/KIND/NAME
+    /// Owners to show, as KIND/NAME, KIND NAME or NAMESPACE/KIND/NAME
     #[arg(value_name = "OWNER")]
     pub owners: Vec<String>,
     #[arg(long, value_name = "SYSTEM", help = format!("Limit to owners of SYSTEM: {}", SYSTEMS.join(", ")))]

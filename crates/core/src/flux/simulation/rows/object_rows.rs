@@ -203,6 +203,10 @@ fn keep_reason(state: &State<'_>, owner: &Node, live: &ObjectMetadata, outcomes:
         if owner.deletion.is_none() && owner.passes.iter().any(|pass| pass.applies(&live.id)) {
             return None;
         }
+        if owner.deletion.is_some() && outcomes.appliers.contains(key) {
+            let detail = format!("{} is created again, and applies it", owner_id(key));
+            return Some(Reason::new(ReasonCode::HandedOver, detail));
+        }
     }
     let finalization = owner.deletion.as_ref().map(|deletion| &deletion.finalization);
     let detail = if let Some((key, value)) = prune_protection(live, state.input.features) {
