@@ -74,10 +74,10 @@ pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode>
         snapshot.kube_version = cluster.version().await.unwrap_or_default();
         add_charts(&mut snapshot, &cluster, session).await;
     }
+    snapshot.redact(args.with_values);
     if args.with_values {
         add_config_maps(&mut snapshot, &cluster, session).await;
     }
-    snapshot.redact(args.with_values);
     let bytes = snapshot_file::write(&args.file, &snapshot)?;
     let (objects, types) = (snapshot.objects.len(), snapshot.types.len());
     session.terminal.status(&format!("{objects} objects of {types} types in {} ({bytes} bytes)", args.file.display()));

@@ -289,7 +289,7 @@ fn sibling_import(root: &Path, file: &Path, import: &str) -> Option<(PathBuf, Pa
 
 /// Files that read private values: computations of the core, whose results are private again, and the two programs in the
 /// sandbox that get them.
-const REVEALING: [&str; 11] = [
+const REVEALING: [&str; 12] = [
     "crates/core/src/flux/build/charts/mod.rs",
     "crates/core/src/flux/build/charts/values.rs",
     "crates/core/src/flux/build/substitute.rs",

@@ -23,12 +23,11 @@ const RESOURCE_SET_FIELDS: [&str; 4] = ["inputs", "resources", "resourcesTemplat
 const SOURCE_FIELDS: [&str; 5] = ["repoURL", "path", "targetRevision", "chart", "ref"];
 
 /// Values of each kind, which are recorded as they are or not at all: a part of a value would be another value.
-const VALUES: [(&str, &[&str]); 5] = [
+const VALUES: [(&str, &[&str]); 4] = [
     ("Kustomization", &["/spec/postBuild", "/spec/patches", "/spec/patchesStrategicMerge", "/spec/patchesJson6902"]),
     ("HelmRelease", &["/spec/values", "/spec/postRenderers"]),
     ("ResourceSet", &["/spec/inputs", "/spec/resources", "/spec/resourcesTemplate", "/spec/steps"]),
     ("ResourceSetInputProvider", &["/spec/defaultValues", "/status/exportedInputs"]),
-    ("ConfigMap", &["/data"]),
 ];
 
 /// Fields of a container that may hold secrets. No plan reads them.
@@ -325,7 +324,6 @@ mod tests {
             ("helm.toolkit.fluxcd.io", "HelmRelease", "/spec/values"),
             ("fluxcd.controlplane.io", "ResourceSet", "/spec/inputs"),
             ("fluxcd.controlplane.io", "ResourceSetInputProvider", "/status/exportedInputs"),
-            ("", "ConfigMap", "/data"),
         ] {
             let fields = path.rsplit('/').filter(|field| !field.is_empty());
             let content = fields.fold(value.clone(), |inner, field| json!({ field: inner }));

@@ -6,9 +6,9 @@
 
 use serde_json::Value;
 
-use crate::kubernetes::selector::label_selector::selects;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{KeyValues, ObjectId, ResourceType, list_at, text_at, texts_at};
+use crate::kubernetes::selector::label_selector::selects;
 
 /// Group of the roles and their bindings.
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
