@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::cluster::read::content::read_deployment;
 use crate::commands::guard::invalid_controller_version;
 use crate::commands::prune::rehearsal::ControllerUser;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use gitops_core::flux::controller_deployment;
 use gitops_core::flux::guard::DELETING_CONTROLLERS;
 use gitops_core::flux::helm_controller::{self, HelmController};
