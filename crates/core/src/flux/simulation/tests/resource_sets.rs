@@ -408,7 +408,10 @@ fn labels_of_all_resources_replace_those_of_the_set() {
 
 #[test]
 fn providers_are_selected_by_expressions_too() {
-    let select = |values: &[&str]| json!([{"selector": {"matchExpressions": [{"key": "team", "operator": "In", "values": values}]}}]);
+    let select = |values: &[&str]| {
+        let expression = json!({"key": "team", "operator": "In", "values": values});
+        json!([{"selector": {"matchExpressions": [expression]}}])
+    };
     let rows = |values: &[&str]| {
         let rset = set_from(select(values), config_maps());
         let files = |tenant: &str| root(vec![rset.clone(), provider("p", tenant)]);

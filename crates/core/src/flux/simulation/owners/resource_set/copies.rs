@@ -86,6 +86,12 @@ pub(super) fn is_watched(state: &State<'_>, sources: &BTreeSet<ObjectId>) -> boo
     })
 }
 
+/// Returns the label with which flux-operator sees a change at once, for people.
+pub(super) fn watch_label() -> String {
+    let (key, value) = WATCH;
+    format!("{key}: {value}")
+}
+
 /// Returns the data of the ConfigMap that an object copies; `None` if it is not known.
 fn copied_data(
     comparison: &mut Comparison<'_, '_, '_>,

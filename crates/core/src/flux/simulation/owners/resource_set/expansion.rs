@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::copies::{changing_sources, is_unknown, is_watched, missing_source};
+use super::copies::{changing_sources, is_unknown, is_watched, missing_source, watch_label};
 use super::dependencies::{Obstacle, is_waiting, obstacle};
 use super::generation::{Generated, generated, verified};
 use super::jobs::failed_jobs;
@@ -228,7 +228,7 @@ impl SetChange<'_> {
         let is_seen = is_watched(comparison.state(), sources) || states.values().any(|states| states.len() > 1);
         let source = sources.iter().next().filter(|_| !is_seen);
         Ok(source.map(|source| {
-            format!("it stays until flux-operator reconciles its ResourceSet at its interval, because {source} is not labelled reconcile.fluxcd.io/watch: Enabled")
+            format!("it stays until the interval of its ResourceSet, because {source} has no label {}", watch_label())
         }))
     }
 
