@@ -24,9 +24,10 @@ use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::object::{GroupKind, ObjectId, group_of, text_at};
 use gitops_core::kubernetes::referrer::Usage;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::DELETION_APPROVED_UNTIL;
 use gitops_core::plan::FinishedPlan;
 use gitops_core::plan::file::PlanFile;
-use gitops_core::text::{join_limited, pluralize};
+use gitops_core::text::{join_limited, pluralize, shell_word};
 
 /// Namespace of a controller that is not found.
 const FLUX_NAMESPACE: &str = "flux-system";
@@ -87,6 +88,32 @@ pub struct GuardArgs {
     pub output: Format,
 }
 
+impl GuardArgs {
+    /// Returns the command that prints the guard of these arguments, without approvals.
+    fn command(&self, namespace: &str) -> String {
+        let mut command = "kubectl gitops guard".to_owned();
+        if self.kinds != default_kinds() {
+            command += &format!(" --kinds {}", self.kinds.join(","));
+        }
+        self.for_user.iter().for_each(|user| command += &format!(" --for-user {}", shell_word(user)));
+        if namespace != NAMESPACE {
+            command += &format!(" -n {}", shell_word(namespace));
+        }
+        command
+    }
+}
+
+/// Returns the kinds that are guarded if none are named.
+fn default_kinds() -> Vec<String> {
+    KINDS.iter().filter(|kinds| kinds.is_default).map(|kinds| kinds.name.to_owned()).collect()
+}
+
+/// Returns the error of a version that is none.
+pub(super) fn invalid_controller_version(text: &str) -> Error {
+    Error::usage(format!("invalid value {text:?} for --controller-version <VERSION>: it is no version"))
+        .hint("name it as 1.9.5 or v1.9.5")
+}
+
 fn guarded_kinds(text: &str) -> std::result::Result<String, String> {
     let names: Vec<&str> = KINDS.iter().map(|kinds| kinds.name).collect();
     let known = names.contains(&text).then(|| text.to_owned());
@@ -119,9 +146,7 @@ struct Users {
 pub async fn run(args: &GuardArgs, session: &mut Session) -> Result<ExitCode> {
     let given = args.controller_version.as_deref();
     let version = given
-        .map(|text| {
-            kustomize_controller::parse_version(text).ok_or_else(|| Error::usage(format!("{text:?} is no version")))
-        })
+        .map(|text| kustomize_controller::parse_version(text).ok_or_else(|| invalid_controller_version(text)))
         .transpose()?;
     let snapshot = session.snapshot(args.snapshot.as_deref()).await?;
     let cluster = if args.snapshot.is_some() { None } else { Some(session.cluster().await?) };
@@ -130,7 +155,8 @@ pub async fn run(args: &GuardArgs, session: &mut Session) -> Result<ExitCode> {
     let namespace = session.connection.namespace.as_deref().unwrap_or(NAMESPACE).to_owned();
     let mut guard = begin(&args.kinds, &users, &namespace, cluster.as_ref(), &snapshot).await?;
     if let (true, Some(cluster)) = (args.check, &cluster) {
-        return check(&guard, &users, cluster, &snapshot, session).await;
+        let install = format!("`{} | kubectl apply --server-side -f -`", args.command(&namespace));
+        return check(&guard, &users, cluster, &snapshot, &install, session).await;
     }
     let mut digests = vec![];
     for file in &args.approve {
@@ -155,8 +181,7 @@ pub(super) async fn print_approving(plan: &FinishedPlan, snapshot: &Snapshot, se
     let cluster =
         if plan.subject().is_some_and(|subject| subject.at.is_some()) { None } else { Some(session.cluster().await?) };
     let users = find_users(cluster.as_ref(), snapshot, None).await;
-    let kinds: Vec<String> = KINDS.iter().filter(|kinds| kinds.is_default).map(|kinds| kinds.name.to_owned()).collect();
-    let mut guard = begin(&kinds, &users, NAMESPACE, cluster.as_ref(), snapshot).await?;
+    let mut guard = begin(&default_kinds(), &users, NAMESPACE, cluster.as_ref(), snapshot).await?;
     guard.digest = Some(approve(&mut guard, plan)?);
     print(guard, Format::Yaml, users, snapshot, session).map(|_| ())
 }
@@ -300,12 +325,14 @@ fn forgets(version: Version) -> bool {
     !kustomize_controller::Features::of(version).retries_deletions
 }
 
-/// Compares what is installed with what the cluster needs, and lists approvals that are over.
+/// Compares what is installed with what the cluster needs, and lists approvals that are over. `install` is the command that
+/// installs what it needs.
 async fn check(
     guard: &Guard,
     users: &Users,
     cluster: &Cluster,
     snapshot: &Snapshot,
+    install: &str,
     session: &mut Session,
 ) -> Result<ExitCode> {
     let mut objects = vec![];
@@ -315,6 +342,14 @@ async fn check(
     }
     let approvals = objects.first().and_then(|(_, live)| live.as_ref());
     let mut findings = guard::installation_findings(&objects);
+    let hint = if findings.is_empty() {
+        format!(
+            "take back approvals that nobody needs: `kubectl annotate TYPE NAME {DELETION_APPROVED_UNTIL}-` one by \
+             annotation, and {install} all of plans"
+        )
+    } else {
+        format!("{install} installs it, without approvals")
+    };
     findings.extend(guard::approval_findings(approvals, snapshot, session.now));
     let lines: String = findings.iter().map(|finding| format!("{}\n", one_line(finding))).collect();
     session.terminal.raw(&lines)?;
@@ -323,8 +358,7 @@ async fn check(
         session.terminal.status(&format!("the guard is installed: {}", join_limited(&guard.users, NAMED)));
         return Ok(exit);
     }
-    Err(Error::failed(format!("{} about the guard {NAME}", pluralize(findings.len(), "finding")))
-        .hint("`kubectl gitops guard | kubectl apply --server-side -f -` installs it, without approvals"))
+    Err(Error::failed(format!("{} about the guard {NAME}", pluralize(findings.len(), "finding"))).hint(hint))
 }
 
 /// Returns the live object of a manifest, if it exists.

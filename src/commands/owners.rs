@@ -88,13 +88,46 @@ fn gap_hiding<'a>(kind: &str, namespace: Option<&str>, index: &Index<'a>) -> Opt
         .find(|gap| gap.leaves_unread(namespace) && kinds.iter().any(|kind| gap.hides(kind, &snapshot.types)))
 }
 
+/// Returns true if a word means namespaces.
+pub fn is_namespace(word: &str) -> bool {
+    ["namespace", "namespaces", "ns"].contains(&&*word.to_lowercase())
+}
+
+/// Returns owners as `KIND/NAME` or `NAMESPACE/KIND/NAME`. Words without a slash are `KIND NAME...`, as kubectl reads `TYPE NAME...`;
+/// several kinds can be separated by commas.
+///
+/// Fails if some words have a slash and others have none, or if a word alone has none.
+pub fn named(words: &[String]) -> Result<Vec<String>> {
+    let slashes = words.iter().filter(|word| word.contains('/')).count();
+    match words {
+        [kinds, names @ ..]
+            if !names.is_empty() && kinds.split(',').all(|kind| is_owner_kind(kind) || is_namespace(kind)) =>
+        {
+            if slashes > 0 {
+                let error = Error::usage("a separate KIND cannot be used together with KIND/NAME");
+                return Err(error.hint("write KIND NAME... or KIND/NAME..."));
+            }
+            let of_kind = |kind| names.iter().map(move |name| format!("{kind}/{name}"));
+            Ok(kinds.split(',').flat_map(of_kind).collect())
+        }
+        _ => {
+            words.iter().try_for_each(|word| parse(word).map(drop))?;
+            Ok(words.to_vec())
+        }
+    }
+}
+
+/// Returns true if a word means the kind of an owner.
+fn is_owner_kind(word: &str) -> bool {
+    SCHEMES.iter().flat_map(|scheme| scheme.owner_kinds).any(|(_, kind)| is_kind(word, kind))
+}
+
 /// Splits the name of an owner at its first slash.
 pub fn parse(text: &str) -> Result<(&str, &str)> {
     text.split_once('/').ok_or_else(|| {
         let error = Error::usage(format!("{text:?} is not KIND/NAME or NAMESPACE/KIND/NAME"));
-        let mut kinds = SCHEMES.iter().flat_map(|scheme| scheme.owner_kinds);
-        if kinds.any(|(_, kind)| is_kind(text, kind)) {
-            return error.hint(format!("write kind and name as one word, such as {text}/NAME"));
+        if is_owner_kind(text) {
+            return error.hint(format!("name one, such as {text}/NAME"));
         }
         error.hint("`kubectl gitops inventory` lists the owners; its --kind shows objects of one kind")
     })
@@ -125,4 +158,28 @@ pub fn system(name: &str) -> Result<String> {
         return Ok(name.to_owned());
     }
     Err(Error::usage(format!("unknown system {name:?}")).hint(format!("name one of {}", SYSTEMS.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_are_named_as_kubectl_names_objects() {
+        let of = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            named(&words).map_err(|error| error.message)
+        };
+        let are = |words: &str, owners: &[&str]| assert_eq!(of(words).unwrap(), owners, "{words}");
+        are("kustomization web", &["kustomization/web"]);
+        are("ks web cart", &["ks/web", "ks/cart"]);
+        are("ks,hr web", &["ks/web", "hr/web"]);
+        are("namespace shop", &["namespace/shop"]);
+        are("ks/web shop/hr/cart", &["ks/web", "shop/hr/cart"]);
+        for words in ["kustomization ks/web", "ks web hr/cart"] {
+            assert_eq!(of(words).unwrap_err(), "a separate KIND cannot be used together with KIND/NAME", "{words}");
+        }
+        assert_eq!(of("kustomization").unwrap_err(), "\"kustomization\" is not KIND/NAME or NAMESPACE/KIND/NAME");
+        assert_eq!(of("web cart").unwrap_err(), "\"web\" is not KIND/NAME or NAMESPACE/KIND/NAME");
+    }
 }

@@ -57,7 +57,7 @@ pub struct PlanArgs {
     /// Checkout, or part of one; the current directory when absent
     #[arg(value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Owners to plan for, as KIND/NAME or NAMESPACE/KIND/NAME
+    /// Owners to plan for, as KIND/NAME, KIND NAME or NAMESPACE/KIND/NAME
     #[arg(value_name = "OWNER")]
     pub owners: Vec<String>,
     /// Limit the plan to owners of SYSTEM
@@ -109,12 +109,12 @@ fn subject(directory: Option<PathBuf>, owners: Vec<String>, named: bool) -> Resu
         return Ok((Some(first), owners));
     }
     let word = first.display().to_string();
-    if is_path(&first) || owners::parse(&word).is_err() {
+    let words: Vec<String> = std::iter::once(word.clone()).chain(owners).collect();
+    if is_path(&first) || (owners::parse(&word).is_err() && owners::named(&words).is_err()) {
         return Err(Error::usage(format!("{word:?} is neither a directory nor an owner"))
             .hint("name a checkout, such as `.`, or an owner as KIND/NAME, such as kustomization/apps"));
     }
-    let owners = std::iter::once(word).chain(owners).collect();
-    Ok(((!named).then(|| HERE.into()), owners))
+    Ok(((!named).then(|| HERE.into()), words))
 }
 
 /// Returns true for a word that can only be a path.

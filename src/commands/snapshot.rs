@@ -7,25 +7,27 @@ use clap::Args;
 use futures::{StreamExt, stream};
 
 use super::Session;
-use crate::cluster::Cluster;
+use crate::cluster::read::content::read_data;
 use crate::cluster::read::snapshot::{add_stored_versions, add_suspendable, read_referrers};
+use crate::cluster::{Cluster, FailureKind};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::tools::snapshot_file;
 use gitops_core::flux::build::charts::stored_artifact::charts_of_releases;
+use gitops_core::flux::build::config_maps_in_use;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::text::pluralize;
 
-/// Number of charts that are read at once.
-const CHARTS_AT_ONCE: usize = 8;
+/// Number of charts or ConfigMaps that are read at once.
+const READS_AT_ONCE: usize = 8;
 
 /// Record the cluster's metadata in a file
 ///
 /// Writes the metadata of every object, the names of objects that others refer to, the content of owners and sources, and
-/// what could not be read. No data of Secrets and ConfigMaps and no last-applied annotation is in it. Passwords in URLs, parameters of Argo CD and
-/// environments of containers are removed, and so are variables and patches of Kustomizations, values of HelmReleases and
-/// templates of ResourceSets unless you pass --with-values. Every reading verb takes the file with --snapshot instead of a
-/// cluster.
+/// what could not be read. No data of Secrets and no last-applied annotation is in it. Passwords in URLs, parameters of
+/// Argo CD and environments of containers are removed. Unless you pass --with-values, so are variables and patches of
+/// Kustomizations, values of HelmReleases, templates of ResourceSets, and the data of ConfigMaps. Every reading verb takes
+/// the file with --snapshot instead of a cluster.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Examples:
   # Record the current cluster, compressed
@@ -42,8 +44,9 @@ pub struct SnapshotArgs {
     pub file: PathBuf,
     /// Keep variables, patches, values and templates, which may hold secrets
     ///
-    /// A plan of a working tree from the snapshot needs them where a Kustomization has spec.postBuild.substitute or
-    /// spec.patches, and where a HelmRelease or a ResourceSet changes; without them the effect is not known.
+    /// A plan of a working tree from the snapshot needs them where a Kustomization has variables or spec.patches, and where
+    /// a HelmRelease or a ResourceSet changes; without them the effect is not known. The ConfigMaps that
+    /// spec.postBuild.substituteFrom and spec.valuesFrom name are recorded too, with their data. Secrets never are.
     #[arg(long)]
     pub with_values: bool,
     /// Record the charts of HelmReleases, which source-controller stores
@@ -72,6 +75,9 @@ pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode>
         add_charts(&mut snapshot, &cluster, session).await;
     }
     snapshot.redact(args.with_values);
+    if args.with_values {
+        add_config_maps(&mut snapshot, &cluster, session).await;
+    }
     let bytes = snapshot_file::write(&args.file, &snapshot)?;
     let (objects, types) = (snapshot.objects.len(), snapshot.types.len());
     session.terminal.status(&format!("{objects} objects of {types} types in {} ({bytes} bytes)", args.file.display()));
@@ -86,13 +92,28 @@ pub async fn run(args: &SnapshotArgs, session: &mut Session) -> Result<ExitCode>
     Ok(session.report_gaps(&snapshot.gaps))
 }
 
+/// Adds the data of the ConfigMaps with variables and values of owners. One that cannot be read is named in a warning: a plan
+/// that needs it says so.
+async fn add_config_maps(snapshot: &mut Snapshot, cluster: &Cluster, session: &mut Session) {
+    let used = config_maps_in_use(snapshot);
+    let reads = used.iter().map(|reference| async move { (read_data(cluster, reference).await, reference) });
+    let read: Vec<_> = stream::iter(reads).buffered(READS_AT_ONCE).collect().await;
+    for (answer, reference) in read {
+        match answer {
+            Ok(object) => snapshot.add_data(&reference.id(), &object),
+            Err(failure) if failure.kind == FailureKind::NotFound => {}
+            Err(failure) => session.terminal.warning(&format!("{} is not recorded: {failure}", reference.id())),
+        }
+    }
+}
+
 /// Adds the charts of all HelmReleases. A chart that cannot be read is named in a warning: a plan that needs it says so.
 async fn add_charts(snapshot: &mut Snapshot, cluster: &Cluster, session: &mut Session) {
     let fetches = charts_of_releases(snapshot).into_values().map(|artifact| async move {
         let answer = cluster.fetch_artifact(&artifact).await.map_err(|failure| failure.to_string());
         (answer.and_then(|answer| artifact.check(&answer.body).map(|()| answer.body)), artifact)
     });
-    let fetched: Vec<_> = stream::iter(fetches).buffered(CHARTS_AT_ONCE).collect().await;
+    let fetched: Vec<_> = stream::iter(fetches).buffered(READS_AT_ONCE).collect().await;
     for (archive, artifact) in fetched {
         match archive {
             Ok(archive) => snapshot.add_chart(artifact.digest, &archive),

@@ -37,6 +37,8 @@ pub struct ReportedFinding {
     pub place: String,
     /// Identity of the object that is affected, or of the owner.
     pub subject: String,
+    /// Text that tells it apart from others with the same rule, place and subject; empty if there is only one.
+    pub distinction: String,
     pub message: String,
 }
 
@@ -44,7 +46,18 @@ impl ReportedFinding {
     fn new(severity: Severity, rule: String, owner: Option<&OwnerId>, subject: &str, message: &str) -> Self {
         let place = owner.map_or_else(|| CLUSTER.to_owned(), place);
         let [subject, message] = [subject, message].map(|text| one_line(text).into_owned());
-        Self { severity, rule, place, subject, message }
+        Self { severity, rule, place, subject, distinction: String::new(), message }
+    }
+
+    /// Returns the same finding as one of several with the same rule, place and subject.
+    fn distinguished_by(self, distinction: &str) -> Self {
+        Self { distinction: one_line(distinction).into_owned(), ..self }
+    }
+
+    /// Returns the name of the finding: no other one in its place has the same.
+    pub fn name(&self) -> String {
+        let name = format!("{}: {}", self.subject, self.rule);
+        if self.distinction.is_empty() { name } else { format!("{name}: {}", self.distinction) }
     }
 
     /// Returns the same finding in some of several clusters: `in cluster eu`.
@@ -56,7 +69,9 @@ impl ReportedFinding {
 
     /// Returns a digest that stays the same in later plans with this finding.
     pub fn fingerprint(&self) -> String {
-        sha256([&*self.rule, &self.place, &self.subject].join("\n").as_bytes())
+        let parts = [&*self.rule, &self.place, &self.subject, &self.distinction];
+        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        sha256(parts.join("\n").as_bytes())
     }
 }
 
@@ -71,13 +86,21 @@ pub(super) fn findings_of_fleet(fleet: &Fleet) -> Vec<ReportedFinding> {
 fn alarm(alarm: &Alarm) -> ReportedFinding {
     let owner = alarm.owner.as_ref();
     let subject = owner.map_or_else(|| CLUSTER.to_owned(), ToString::to_string);
-    ReportedFinding::new(Severity::Alarm, alarm.code.to_string(), owner, &subject, &alarm.detail)
+    let finding = ReportedFinding::new(Severity::Alarm, alarm.code.to_string(), owner, &subject, &alarm.detail);
+    match alarm.code {
+        // A plan can have several of these.
+        AlarmCode::StillReferenced | AlarmCode::FileEmptied | AlarmCode::Denied => {
+            finding.distinguished_by(&alarm.detail)
+        }
+        _ => finding,
+    }
 }
 
 fn gap(gap: &Gap) -> ReportedFinding {
     let namespace = gap.namespace.as_deref().map(|name| format!(" in namespace {name}")).unwrap_or_default();
     let message = format!("{}{namespace}: {}", gap.subject, gap.message);
-    ReportedFinding::new(Severity::Gap, "gap".to_owned(), None, &gap.subject, &message)
+    let finding = ReportedFinding::new(Severity::Gap, "gap".to_owned(), None, &gap.subject, &message);
+    finding.distinguished_by(gap.namespace.as_deref().unwrap_or_default())
 }
 
 /// Returns the findings of a plan, alarms first.
@@ -164,6 +187,23 @@ mod tests {
         let junit = Format::Junit.render(&plan, Look::whole(true)).unwrap();
         assert!(junit.contains("prune --plan\" tests=\"4\" failures=\"1\" errors=\"1\">"), "{junit}");
         assert!(junit.contains("<failure type=\"owner-emptied\" message=\"apps\"/>"), "{junit}");
+    }
+
+    #[test]
+    fn alarms_with_one_code_differ_in_name_and_fingerprint() {
+        let alarm = |detail: &str| Alarm {
+            code: AlarmCode::StillReferenced,
+            owner: None,
+            detail: detail.to_owned(),
+            remedy: None,
+        };
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.set_alarms(vec![alarm("this deletes one"), alarm("this deletes two")]);
+        let found = findings(&plan);
+        assert_ne!(found[0].fingerprint(), found[1].fingerprint());
+        let names = found.iter().map(ReportedFinding::name);
+        let expected = ["one", "two"].map(|name| format!("cluster: still-referenced: this deletes {name}"));
+        assert_eq!(names.collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -157,7 +157,7 @@ fn events(answer: &WhyGone) -> Vec<String> {
     let shown = answer.events.iter().take(NAMED).map(|event| {
         let revision = event.revision.as_ref().map(|text| format!(" at {}", short_revision(text))).unwrap_or_default();
         let age = ago(event.at, answer.taken);
-        format!("Event {age} by {} on {}{revision}: {}", event.by, name(&event.owner), event.message)
+        format!("Event by {} on {}{revision}, {age}: {}", event.by, name(&event.owner), event.message)
     });
     shown.collect()
 }
@@ -165,7 +165,7 @@ fn events(answer: &WhyGone) -> Vec<String> {
 fn searched(answer: &WhyGone) -> String {
     let searched = &answer.searched;
     let (Some(from), Some(to)) = (&searched.from, &searched.to) else {
-        return "searched no commit: the branch has none that is as new".to_owned();
+        return "searched no commit".to_owned();
     };
     let [from, to] = [from, to].map(|commit| short(&commit.sha));
     let rest = if searched.whole { "the whole branch" } else { "the branch has older ones" };

@@ -29,7 +29,7 @@ impl Program {
         }
         let (trees, name) = (tops(trees), executable_name(program.as_os_str()));
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut failure = io::Error::from(io::ErrorKind::NotFound);
+        let mut failure = io::Error::new(io::ErrorKind::NotFound, "it is not on the PATH");
         for candidate in std::env::split_paths(&path).map(|directory| directory.join(&name)) {
             match Self::at(&candidate) {
                 Ok(found) if !is_executable(&found.file) => {}
@@ -37,6 +37,7 @@ impl Program {
                     return Ok(found);
                 }
                 Ok(_) => failure = io::Error::other("PATH has it only in a relative directory or in the working tree"),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) if failure.kind() == io::ErrorKind::NotFound => failure = error,
                 Err(_) => {}
             }

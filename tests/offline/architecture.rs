@@ -289,13 +289,14 @@ fn sibling_import(root: &Path, file: &Path, import: &str) -> Option<(PathBuf, Pa
 
 /// Files that read private values: computations of the core, whose results are private again, and the two programs in the
 /// sandbox that get them.
-const REVEALING: [&str; 11] = [
+const REVEALING: [&str; 12] = [
     "crates/core/src/flux/build/charts/mod.rs",
     "crates/core/src/flux/build/charts/values.rs",
     "crates/core/src/flux/build/substitute.rs",
     "crates/core/src/flux/simulation/model/facts/live_secrets.rs",
     "crates/core/src/flux/simulation/model/secret_values.rs",
     "crates/core/src/flux/simulation/owners/behaviour/comparison.rs",
+    "crates/core/src/flux/simulation/owners/resource_set/copies.rs",
     "crates/core/src/flux/simulation/rows/secret_names.rs",
     "crates/core/src/plan/mask.rs",
     "crates/core/src/private.rs",

@@ -147,7 +147,7 @@ fn usage_errors_exit_with_code_2() {
         "prune --dry-run",
         "prune --orphaned",
         "prune --leaked",
-        "inventory kustomization web --snapshot examples/shop.json.gz",
+        "inventory kustomization --snapshot examples/shop.json.gz",
         "inventory --snapshots recordings",
         "prune --yes --namespace=",
         "prune applyset --applyset shop -n=",

@@ -124,6 +124,7 @@ fn the_document_has_exactly_these_keys() {
         "subject",
         "summary",
         "unrehearsed",
+        "withoutDryRuns",
     ];
     assert_eq!(keys, expected, "each key has a test in this file");
     let page = std::fs::read_to_string("docs/plan.md").unwrap();
@@ -229,6 +230,11 @@ fn table_of_everything() {
 fn a_plan_without_dry_runs_says_so() {
     let document = document();
     assert_eq!((&document["rehearsed"], &document["diffs"]), (&json!(false), &json!([])));
+    assert_eq!(document["withoutDryRuns"], true);
+    let words = "; without dry-runs, updates and refusals are not known";
+    let (table, comment, page) = (plan("table"), plan("markdown"), plan("html"));
+    assert!(table.stderr.contains(words) && comment.stdout.contains(words), "{table}{comment}");
+    assert!(page.stdout.contains("none: updates and refusals are not known"), "{page}");
     let open: Vec<&Value> = document["unrehearsed"].as_array().unwrap().iter().map(|id| &id["name"]).collect();
     assert_eq!(open, ["old", "older", "web"], "what the controller would change");
 }

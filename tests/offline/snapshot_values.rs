@@ -41,7 +41,10 @@ fn plan(folder: &Folder, spec: &Value, flags: &[&str], format: &str) -> Run {
             "kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}}});
     let settings = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "settings", "namespace": "flux-system", "uid": "v", "resourceVersion": "1"}});
-    api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![object, settings])]);
+    api.on("GET /api/v1/configmaps", [Answer::list("v1", "ConfigMap", vec![object, settings.clone()])]);
+    let mut settings = settings;
+    settings["data"] = json!({"NAME": "new", "URL": "https://u:p@example.invalid/?a=b"});
+    api.on("GET /api/v1/namespaces/flux-system/configmaps/settings", [Answer::json(settings)]);
     let file = folder.path().join("cluster.json").display().to_string();
     let recorded = gitops_as(&api.kubeconfig(folder), &[&["snapshot", &file], flags].concat());
     assert!(recorded.stderr.contains("objects of"), "{recorded}");
@@ -72,18 +75,32 @@ fn the_order_of_objects_in_a_snapshot_changes_no_answer() {
     }
 }
 
+/// Reads variables from a ConfigMap or Secret.
+fn variables_from(kind: &str, name: &str) -> Value {
+    json!({"postBuild": {"substituteFrom": [{"kind": kind, "name": name}]}})
+}
+
 #[test]
-fn a_recording_says_that_a_config_map_does_not_exist_and_not_what_is_in_one() {
-    for (name, code, outcome, detail) in [
-        ("none", 6, "blocked", "substituteFrom ConfigMap/none does not exist"),
-        ("settings", 5, "unknown", "substituteFrom ConfigMap/settings cannot be read: a snapshot holds no data"),
+fn a_recording_says_which_data_does_not_exist_and_which_it_does_not_hold() {
+    let unheld = "cannot be read: the snapshot does not hold it: plan with the cluster, or record with --with-values";
+    for (flags, kind, name, code, outcome, detail) in [
+        (&["--with-values"][..], "ConfigMap", "none", 6, "blocked", "does not exist"),
+        (&[], "ConfigMap", "settings", 5, "unknown", unheld),
+        (
+            &["--with-values"],
+            "Secret",
+            "settings",
+            5,
+            "unknown",
+            "cannot be read: a snapshot holds no data of Secrets: plan with the cluster",
+        ),
     ] {
         let folder = Folder::outside_checkouts("snapshot-variables");
-        let spec = json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": name}]}});
-        let json = plan(&folder, &spec, &["--with-values"], "json");
+        let json = plan(&folder, &variables_from(kind, name), flags, "json");
         let document: Value = serde_json::from_str(&json.stdout).unwrap();
         assert_eq!((json.code, &document["owners"][0]["outcome"]), (code, &json!(outcome)), "{json}");
-        assert!(document["owners"][0]["reason"]["detail"].as_str().unwrap().starts_with(detail), "{json}");
+        let expected = format!("substituteFrom {kind}/{name} {detail}");
+        assert!(document["owners"][0]["reason"]["detail"].as_str().unwrap().starts_with(&expected), "{json}");
     }
 }
 
@@ -118,12 +135,13 @@ fn a_plan_from_a_snapshot_without_the_values_it_needs_is_incomplete() {
 
 #[test]
 fn a_plan_from_a_snapshot_with_the_values_shows_the_deletion() {
-    let folder = Folder::outside_checkouts("snapshot-values");
-    let spec = json!({"postBuild": {"substitute": {"NAME": "new"}}});
-    let run = plan(&folder, &spec, &["--with-values"], "json");
-    let document: Value = serde_json::from_str(&run.stdout).unwrap();
-    let rows = document["changes"].as_array().unwrap();
-    let mut rows: Vec<_> = rows.iter().map(|row| (row["action"].clone(), row["object"]["name"].clone())).collect();
-    rows.sort_by_key(|(_, name)| name.to_string());
-    assert_eq!(rows, [(json!("create"), json!("new")), (json!("delete"), json!("old"))], "{run}");
+    for spec in [json!({"postBuild": {"substitute": {"NAME": "new"}}}), variables_from("ConfigMap", "settings")] {
+        let folder = Folder::outside_checkouts("snapshot-values");
+        let run = plan(&folder, &spec, &["--with-values"], "json");
+        let document: Value = serde_json::from_str(&run.stdout).unwrap();
+        let rows = document["changes"].as_array().unwrap();
+        let mut rows: Vec<_> = rows.iter().map(|row| (row["action"].clone(), row["object"]["name"].clone())).collect();
+        rows.sort_by_key(|(_, name)| name.to_string());
+        assert_eq!(rows, [(json!("create"), json!("new")), (json!("delete"), json!("old"))], "{spec}: {run}");
+    }
 }

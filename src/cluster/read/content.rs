@@ -19,17 +19,26 @@ pub(crate) async fn read_deployment(cluster: &Cluster, id: &ObjectId) -> Result<
 
 /// Returns the data of a ConfigMap or Secret, as a controller would read it.
 pub(crate) async fn look_up(cluster: &Cluster, reference: &DataRef) -> Lookup {
-    let plural = match reference.kind.as_str() {
-        "ConfigMap" => "configmaps",
-        "Secret" => "secrets",
-        other => return Lookup::Unreadable(format!("{other} is not a kind that variables are read from")),
-    };
-    let path = format!("/api/v1/namespaces/{}/{plural}/{}", reference.namespace, reference.name);
-    match cluster.get(&path, "application/json").await {
-        Ok(answer) => Lookup::Found(Data::read(&serde_json::from_slice(&answer.body).unwrap_or_default())),
+    match read_data(cluster, reference).await {
+        Ok(object) => Lookup::Found(Data::read(&object)),
         Err(failure) if failure.kind == FailureKind::NotFound => Lookup::Missing,
         Err(failure) => Lookup::Unreadable(failure.to_string()),
     }
+}
+
+/// Returns a ConfigMap or Secret.
+pub(crate) async fn read_data(cluster: &Cluster, reference: &DataRef) -> Result<Value, Failure> {
+    let DataRef { kind, namespace, name } = reference;
+    let plural = match kind.as_str() {
+        "ConfigMap" => "configmaps",
+        "Secret" => "secrets",
+        _ => return Err(Failure::of_request(format!("{kind} is not a kind that variables are read from"))),
+    };
+    if ![namespace, name].into_iter().all(|part| is_path_segment(part)) {
+        return Err(Failure::of_request(format!("no {kind} can have the name {name:?}")));
+    }
+    let answer = cluster.get(&format!("/api/v1/namespaces/{namespace}/{plural}/{name}"), "application/json").await?;
+    Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
 }
 
 /// Returns what Helm's records of a release say, as Helm would read them: one request for all of them. Nothing of their data is

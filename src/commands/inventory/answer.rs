@@ -52,7 +52,7 @@ async fn report(
 fn selected_owners(args: &InventoryArgs, session: &Session, index: &Index<'_>) -> Result<Vec<OwnerId>> {
     let namespace = session.connection.namespace.as_deref();
     if !args.owners.is_empty() {
-        return args.owners.iter().map(|text| owners::find(text, namespace, index)).collect();
+        return owners::named(&args.owners)?.iter().map(|text| owners::find(text, namespace, index)).collect();
     }
     args.by.as_deref().map(owners::system).transpose()?;
     let (system, place) = (args.by.as_deref(), namespace.filter(|_| args.why.is_empty()));

@@ -52,7 +52,7 @@ use gitops_core::ownership::report::{InventoryDocument, Question};
   kubectl gitops inventory -n shop --why-gone deployment/web --repo ."
 )]
 pub struct InventoryArgs {
-    /// Owners to show, as KIND/NAME or NAMESPACE/KIND/NAME
+    /// Owners to show, as KIND/NAME, KIND NAME or NAMESPACE/KIND/NAME
     #[arg(value_name = "OWNER")]
     pub owners: Vec<String>,
     #[arg(long, value_name = "SYSTEM", help = format!("Limit to owners of SYSTEM: {}", SYSTEMS.join(", ")))]
@@ -139,7 +139,7 @@ pub struct HistoryArgs {
         long,
         value_name = "N",
         default_value_t = 300,
-        value_parser = clap::value_parser!(u32).range(1..=100_000),
+        value_parser = max_commits,
         requires = "why_gone",
         hide_short_help = true
     )]
@@ -159,11 +159,20 @@ pub struct HistoryArgs {
     pub kustomize: Option<PathBuf>,
 }
 
+fn max_commits(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=100_000).contains(number));
+    number.ok_or_else(|| "it must be a number from 1 to 100000".to_owned())
+}
+
 /// Parses a date, or a time in RFC 3339. Git takes any text for a date, and a date for the present time on that day.
 fn since(text: &str) -> Result<String, String> {
     let is_time = DateTime::parse_from_rfc3339(text).is_ok();
     let midnight = NaiveDate::from_str(text).map(|day| format!("{day}T00:00:00Z"));
-    if is_time { Ok(text.to_owned()) } else { midnight.map_err(|_| "must be a date, such as 2026-11-01".to_owned()) }
+    if is_time {
+        Ok(text.to_owned())
+    } else {
+        midnight.map_err(|_| "it must be a date or a time, such as 2026-11-01 or 2026-11-01T12:00:00Z".to_owned())
+    }
 }
 
 impl InventoryArgs {

@@ -23,7 +23,7 @@ pub use args::InventoryArgs;
 /// # Errors
 /// If no cluster can be read at all, or an owner or object that was named does not exist.
 pub async fn run(args: &InventoryArgs, session: &mut Session) -> Result<ExitCode> {
-    args.owners.iter().try_for_each(|text| owners::parse(text).map(drop))?;
+    owners::named(&args.owners)?;
     let accepted = args.ignore.as_deref().map(ignore::read).transpose()?;
     let contexts = clusters::names(args, session)?;
     if !args.why_gone.is_empty() {

@@ -46,7 +46,7 @@ pub(super) async fn read(args: &InventoryArgs, session: &mut Session) -> Result<
     }
     // Dependents in a tree and unmanaged objects have no labels of a system.
     let needs_labels_only = args.why.is_empty() && !args.unmanaged && !args.output.is_nested();
-    let (snapshot, scope) = match &args.owners[..] {
+    let (snapshot, scope) = match &owners::named(&args.owners)?[..] {
         [owner] if needs_labels_only => {
             let namespace = session.connection.namespace.as_deref();
             cluster.snapshot_by_owners(session.now, |owners| scope_of_owner(owner, namespace, owners)).await?

@@ -122,7 +122,8 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
     let applied: Vec<Applied> =
         search.owners.iter().filter_map(|owner| Applied::read(owner, &snapshot, landed, has_commit)).collect();
     let events = events(&object, &mut search, &snapshot, args, session).await?;
-    search.gaps.extend(events.first().filter(|_| search.last.is_none()).map(unsearched_owner));
+    let undeclared = undeclared(&search, &events);
+    search.gaps.extend(undeclared);
     let state = presence(&object, &snapshot);
     let answer = WhyGone::new(search, object, state, applied, events, session.now);
     session.terminal.raw(&args.output.render(&answer, session.terminal.look(true))?)?;
@@ -157,11 +158,14 @@ fn unknown_before(recorded: &Recorded) -> Option<AnswerGap> {
     (!recorded.is_empty()).then(|| Gap { kind: GapKind::Failed, subject, namespace: None, message }.into())
 }
 
-/// Returns the gap of an owner that deleted an object which no commit has.
-fn unsearched_owner(event: &ControllerEvent) -> AnswerGap {
-    let message = "it deleted the object, and no commit that was searched has it: --repo names another checkout";
+/// Returns the gap of an owner that deleted an object which no commit of the whole branch has. Where only a part of the branch
+/// was searched, an older commit can have it.
+fn undeclared(search: &Search, events: &[ControllerEvent]) -> Option<AnswerGap> {
+    let event = events.first().filter(|_| search.last.is_none() && search.searched.whole)?;
+    let message =
+        "it deleted the object, which no commit has: --repo names another checkout, or the history was rewritten";
     let subject = format!("the history of {}", event.owner);
-    Gap { kind: GapKind::Failed, subject, namespace: None, message: message.to_owned() }.into()
+    Some(Gap { kind: GapKind::Failed, subject, namespace: None, message: message.to_owned() }.into())
 }
 
 /// Returns the object that exists.
@@ -251,4 +255,27 @@ async fn events(
         );
     }
     Ok(about)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gitops_core::flux::history::Searched;
+
+    #[test]
+    fn a_part_of_the_history_says_nothing_about_the_checkout() {
+        let event = ControllerEvent {
+            at: chrono::DateTime::UNIX_EPOCH,
+            by: "kustomize-controller".to_owned(),
+            owner: ObjectId::new(GROUP, KIND, "flux-system", "apps"),
+            revision: None,
+            reason: "Progressing".to_owned(),
+            message: "ConfigMap/shop/b deleted".to_owned(),
+        };
+        let search = |whole| Search { searched: Searched { whole, ..Searched::default() }, ..Search::default() };
+        let found = undeclared(&search(true), std::slice::from_ref(&event)).unwrap();
+        assert!(found.gap.message.contains("--repo names another checkout"), "{}", found.gap.message);
+        assert_eq!(undeclared(&search(false), std::slice::from_ref(&event)), None);
+        assert_eq!(undeclared(&search(true), &[]), None);
+    }
 }

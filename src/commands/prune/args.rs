@@ -47,7 +47,7 @@ const MAX_PARALLEL: usize = 32;
   kubectl gitops prune --apply plan.json"
 )]
 pub struct PruneArgs {
-    /// Owners to plan for, as KIND/NAME or NAMESPACE/KIND/NAME
+    /// Owners to plan for, as KIND/NAME, KIND NAME or NAMESPACE/KIND/NAME
     #[arg(value_name = "OWNER", conflicts_with = "apply")]
     pub owners: Vec<String>,
     /// Limit the plan to owners of SYSTEM

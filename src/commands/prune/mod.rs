@@ -107,15 +107,15 @@ impl PruneArgs {
             return Err(Error::usage(format!("{flag} cannot be used with --apply: the plan decides what is deleted"))
                 .hint("leave it out, or write another plan with `kubectl gitops prune --plan --out FILE`"));
         }
-        for text in &self.owners {
-            if let Err(error) = owners::parse(text) {
-                return Err(match nearest(text, SYSTEMS) {
-                    Some(system) => {
-                        error.hint(format!("did you mean `kubectl gitops prune {system}`? The system comes first"))
-                    }
-                    None => error,
-                });
-            }
+        if let Err(error) = owners::named(&self.owners) {
+            let system =
+                self.owners.iter().find_map(|text| nearest(text, SYSTEMS).filter(|_| owners::parse(text).is_err()));
+            return Err(match system {
+                Some(system) => {
+                    error.hint(format!("did you mean `kubectl gitops prune {system}`? The system comes first"))
+                }
+                None => error,
+            });
         }
         if self.by.as_deref() == Some("qbec") {
             return Err(Error::usage("--by qbec can find no leaked object, because qbec keeps no inventory")
@@ -168,9 +168,10 @@ impl PruneArgs {
     /// Translates the flags for an index, in which the owners must exist.
     fn selection(&self, session: &Session, index: &Index<'_>) -> Result<PruneOptions> {
         let namespace = session.connection.namespace.clone();
-        let named = self.owners.iter().map(|text| owners::find(text, namespace.as_deref(), index));
+        let named = owners::named(&self.owners)?;
+        let found = named.iter().map(|text| owners::find(text, namespace.as_deref(), index));
         Ok(PruneOptions {
-            owners: named.collect::<Result<_>>()?,
+            owners: found.collect::<Result<_>>()?,
             system: self.by.as_deref().map(owners::system).transpose()?,
             include_orphaned: self.include.contains(&Include::Orphaned),
             assume_no_hub: self.assume_no_hub,

@@ -9,7 +9,7 @@ use clap::Args;
 use super::acts::{Act, Awaited, release_revision};
 use super::apply::{Commit, NextStep, StepArgs, Steps, carry_out};
 use crate::commands::Session;
-use crate::commands::prune::tree::{FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
+use crate::commands::prune::tree::{Asleep, FoundHandover, FoundMove, Role, TreeArgs, TreeOptions, find_handover};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
@@ -98,7 +98,8 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     let kept = listed.intersection(&planned.managed);
     let kept = kept.filter_map(|id| Some((id.clone(), snapshot.object(id)?.uid.clone()))).collect();
     let titles = handover.steps.iter().map(|step| step.title.clone()).collect();
-    let mut moving = Moving { args, change, kept, listed, roles: planned.roles.clone(), titles, taken: 0 };
+    let (roles, waiting) = (planned.roles.clone(), planned.waiting.clone());
+    let mut moving = Moving { args, change, kept, listed, waiting, roles, titles, taken: 0 };
     let next = planned.next_steps(&moving.change);
     carry_out(&args.steps, &mut moving, (next, snapshot), exit, session).await
 }
@@ -113,8 +114,10 @@ struct PlannedHandover {
     trees: Vec<Tree>,
     /// Files in which a merge of Git keeps a setting that the step before made.
     merged: BTreeSet<String>,
-    /// Objects that inventories have after the last step.
+    /// Objects that inventories have after the last step, or once owners that the change suspends are resumed.
     managed: BTreeSet<ObjectId>,
+    /// Those that owners have once they are resumed.
+    waiting: BTreeSet<ObjectId>,
     /// Owners that a step reconciles or deletes.
     owners: BTreeSet<OwnerId>,
     /// Directory and sources of the trees.
@@ -136,7 +139,8 @@ async fn plan(
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
     let found = find_handover(&tree, session, snapshot, args.steps.snapshot.is_some()).await;
     let mut found = found.inspect_err(|_| session.discard_warnings())?;
-    let left_over = left_over(snapshot, &found.last, found.steps.iter().map(|found| &found.step.secrets));
+    let mut left_over = left_over(snapshot, &found.last, found.steps.iter().map(|found| &found.step.secrets));
+    left_over.retain(|id| !found.asleep.objects.contains(id));
     let roles: Vec<Role> = found.steps.iter().map(|found| found.role).collect();
     let (mut steps, mut all_acts, mut trees) = (vec![], vec![], vec![]);
     for (number, FoundMove { role, patches, tree, step }) in (1..).zip(std::mem::take(&mut found.steps)) {
@@ -147,32 +151,45 @@ async fn plan(
         let (has_patches, has_acts) = (!patches.is_empty(), !acts.is_empty());
         steps.push(HandoverStep {
             number,
-            title: role.title(roles.contains(&Role::HeldChange), has_patches, has_acts),
+            title: role.title(has_patches, has_acts),
             patches,
             commands: acts.iter().map(Act::command).collect(),
-            notes: if role == Role::Change {
-                remains(&found.holds, snapshot, &found.last).iter().map(remains_note).collect()
-            } else {
-                vec![]
-            },
-            done_when: role.done_when(&found.holds, &plan, &awaited.upgraded),
+            notes: if role == Role::Change { notes(&found, snapshot) } else { vec![] },
+            done_when: role.done_when(&found.holds, &plan, &awaited),
             way_back: role.way_back(has_patches, has_acts).to_owned(),
             plan,
         });
         all_acts.push((acts, awaited));
         trees.push(tree);
     }
-    let merged = merged_files(&roles, &steps);
-    if let Some(step) = steps.get_mut(1) {
-        let first = roles.first() == Some(&Role::Hold);
-        step.notes.extend(first.then(|| merge_note(&merged, found.into.as_deref())).flatten());
+    let merged = &found.set_before | &merged_files(&roles, &steps);
+    let merging = roles.iter().position(|role| *role != Role::Hold);
+    // The last step may be a commit that only takes settings back.
+    let merging = merging.filter(|at| roles[*at] == Role::HeldChange || steps[*at].patches.is_empty());
+    if let Some(step) = merging.and_then(|at| steps.get_mut(at)) {
+        let set_by = if step.number == 1 { "earlier steps" } else { "step 1" };
+        step.notes.extend(merge_note(&merged, set_by, found.into.as_deref()));
     }
-    let (managed, FoundHandover { lost_at_once, folder, sources, into, .. }) = (listed(&found.last), found);
+    let managed = &listed(&found.last) | &found.asleep.objects;
+    let FoundHandover { lost_at_once, folder, sources, into, asleep, .. } = found;
     let rows = steps.iter().flat_map(|step: &HandoverStep| step.plan.owners());
     let rows = rows.filter(|row| matches!(row.outcome, Outcome::Applies | Outcome::Deleted));
     let owners = rows.map(|row| row.owner.clone()).collect();
     let document = Handover::new(lost_at_once, steps, left_over, snapshot);
-    Ok(PlannedHandover { document, roles, acts: all_acts, trees, merged, managed, owners, folder, sources, into })
+    let waiting = asleep.objects;
+    Ok(PlannedHandover {
+        document,
+        roles,
+        acts: all_acts,
+        trees,
+        merged,
+        managed,
+        waiting,
+        owners,
+        folder,
+        sources,
+        into,
+    })
 }
 
 impl PlannedHandover {
@@ -216,15 +233,17 @@ fn merged_files(roles: &[Role], steps: &[HandoverStep]) -> BTreeSet<String> {
     (&files(Role::Hold) - &files(Role::HeldChange)).into_iter().map(str::to_owned).collect()
 }
 
-/// Says how the files of the change stay as they are when it is merged into this branch after the first step.
-fn merge_note(merged: &BTreeSet<String>, into: Option<&str>) -> Option<String> {
+/// Says how the files of the change stay as they are when it is merged into this branch after steps that set something in others.
+fn merge_note(merged: &BTreeSet<String>, set_by: &str, into: Option<&str>) -> Option<String> {
     let first = merged.first()?;
     let more = if merged.len() == 1 { String::new() } else { format!(" and {} more", merged.len() - 1) };
     let Some(branch) = into else {
-        return Some(format!("a merge of Git would keep what step 1 set in {first}{more}: take it out of the result"));
+        return Some(format!(
+            "a merge of Git would keep what {set_by} set in {first}{more}: take it out of the result"
+        ));
     };
     Some(format!(
-        "a merge of Git would keep what step 1 set in {first}{more}: `git merge -s ours {}` on the branch of the change leaves it \
+        "a merge of Git would keep what {set_by} set in {first}{more}: `git merge -s ours {}` on the branch of the change leaves it \
          out (only while {branch} has nothing else that is new)",
         shell_word(branch)
     ))
@@ -255,6 +274,8 @@ struct Moving<'a> {
     kept: BTreeMap<ObjectId, Box<str>>,
     /// Objects that the inventories of these owners had at first.
     listed: BTreeSet<ObjectId>,
+    /// Objects that owners that the change suspends have once they are resumed.
+    waiting: BTreeSet<ObjectId>,
     /// Purposes of the steps that were shown.
     roles: Vec<Role>,
     /// Their instructions, which one that is planned again keeps.
@@ -300,7 +321,7 @@ impl Steps for Moving<'_> {
                 Error::failed(message).hint("`kubectl gitops inventory --why-gone TYPE/NAME` says what deleted one")
             );
         }
-        let managed = listed(snapshot);
+        let managed = &listed(snapshot) | &self.waiting;
         let left = self.listed.iter().filter(|id| snapshot.object(id).is_some() && !managed.contains(*id));
         let left: Vec<&ObjectId> = left.collect();
         let over = if left.is_empty() {
@@ -332,8 +353,8 @@ impl Role {
         }
     }
 
-    /// Returns the instruction. `is_held` is true if a step before the change keeps holds.
-    fn title(self, is_held: bool, has_patches: bool, has_commands: bool) -> String {
+    /// Returns the instruction.
+    fn title(self, has_patches: bool, has_commands: bool) -> String {
         let what = match self {
             Self::Hold if !has_patches => return "run the commands".to_owned(),
             Self::Hold if has_commands => {
@@ -344,8 +365,7 @@ impl Role {
             Self::Change if has_patches => {
                 "commit this to the branch that is deployed: it takes back what the steps before have set"
             }
-            Self::Change if !is_held => "merge the change",
-            Self::Change => "take the patch of the step before back (`git apply -R`), so that the change is as it was",
+            Self::Change => "merge the change",
         };
         // A mark that ends before a release is upgraded protects nothing.
         let then = if self == Self::Change && has_commands {
@@ -399,12 +419,12 @@ impl Role {
         }
     }
 
-    /// Returns commands that show that a step is done. `upgraded` are HelmReleases with the revisions that their releases had before.
-    fn done_when(self, holds: &Holds, plan: &FinishedPlan, upgraded: &BTreeMap<ObjectId, u64>) -> Vec<String> {
+    /// Returns commands that show that a step is done.
+    fn done_when(self, holds: &Holds, plan: &FinishedPlan, awaited: &Awaited) -> Vec<String> {
         if let Self::Hold = self {
             return show_holds(holds);
         }
-        let revisions = upgraded.iter().map(|(id, revision)| {
+        let revisions = awaited.upgraded.iter().map(|(id, revision)| {
             format!("kubectl get {} -o jsonpath='{{.status.history[0].version}}' # above {revision}", kubectl_name(id))
         });
         let applied = plan.owners().iter().filter(|row| row.outcome == Outcome::Applies);
@@ -418,7 +438,7 @@ impl Role {
             let revision = if has_revision { ", at the new revision" } else { "" };
             format!("kubectl gitops get {kind}{names} -n {namespace} # Ready{revision}")
         });
-        revisions.chain(shows).collect()
+        revisions.chain(shows).chain(waits_for_deletion(&awaited.gone)).collect()
     }
 
     fn way_back(self, has_patches: bool, has_commands: bool) -> &'static str {
@@ -437,7 +457,21 @@ impl Role {
     }
 }
 
-/// Says what stays behind of a HelmRelease that is suspended before it is deleted.
+/// Returns the costs of the change, and what it leaves to be done.
+fn notes(found: &FoundHandover, first: &Snapshot) -> Vec<String> {
+    let Asleep { owners, objects } = &found.asleep;
+    let takes = (!objects.is_empty()).then(|| {
+        let (verb, pronoun) = if owners.len() == 1 { ("is", "it is") } else { ("are", "they are") };
+        let owners = join_limited(owners, NAMED);
+        format!(
+            "{owners} {verb} suspended with the change: nothing manages {} before {pronoun} resumed",
+            join_limited(objects, NAMED)
+        )
+    });
+    remains(&found.holds, first, &found.last).iter().map(remains_note).chain(takes).collect()
+}
+
+/// Says what stays behind of a HelmRelease that is suspended when it is deleted.
 fn remains_note(remains: &Remains) -> String {
     let release = &remains.release;
     let history = format!("the Secrets with the history of the release of {release}");
@@ -468,6 +502,19 @@ fn show_holds(holds: &Holds) -> Vec<String> {
             field.json_path(),
             field.value
         )
+    });
+    commands.collect()
+}
+
+/// Returns the commands that wait until objects are gone, one for those of one type in one namespace.
+fn waits_for_deletion(gone: &BTreeMap<ObjectId, Box<str>>) -> Vec<String> {
+    let mut groups: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
+    for id in gone.keys() {
+        groups.entry((id.group_kind().to_string(), &id.namespace)).or_default().push(shell_word(&id.shown().name));
+    }
+    let commands = groups.into_iter().map(|((kind, namespace), names)| {
+        let (names, namespace) = (names.join(" "), shell_word(namespace));
+        format!("kubectl wait --for=delete {kind} {names} -n {namespace} --timeout=10m")
     });
     commands.collect()
 }
@@ -609,11 +656,12 @@ mod tests {
 
     #[test]
     fn marks_end_only_when_the_release_is_upgraded() {
-        let title = |has_commands| Role::Change.title(false, false, has_commands);
+        let title = |has_commands| Role::Change.title(false, has_commands);
         assert_eq!(title(false), "merge the change");
         assert_eq!(title(true), "merge the change; run the commands only when what is below shows that it is done");
         let release = ObjectId::new("helm.toolkit.fluxcd.io", "HelmRelease", "shop", "web");
-        let done = Role::Change.done_when(&Holds::new(), &Plan::default().into(), &BTreeMap::from([(release, 3)]));
+        let awaited = Awaited { upgraded: BTreeMap::from([(release, 3)]), ..Awaited::default() };
+        let done = Role::Change.done_when(&Holds::new(), &Plan::default().into(), &awaited);
         let shows = "kubectl get helmrelease.helm.toolkit.fluxcd.io/web -n shop -o jsonpath='{.status.history[0].version}' # above 3";
         assert_eq!(done, [shows]);
     }

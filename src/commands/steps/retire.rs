@@ -54,7 +54,7 @@ const NAMED: usize = 5;
   kubectl gitops retire --write steps/ namespace/web"
 )]
 pub struct RetireArgs {
-    /// Owners, as KIND/NAME or NAMESPACE/KIND/NAME, or namespaces, as namespace/NAME
+    /// Owners, as KIND/NAME, KIND NAME or NAMESPACE/KIND/NAME, or namespaces, as namespace/NAME
     #[arg(value_name = "OWNER", required = true)]
     pub owners: Vec<String>,
     /// Checkout of what is deployed; the current directory when absent
@@ -78,7 +78,7 @@ pub struct RetireArgs {
 
 /// Finds and shows the steps, and carries them out if that is asked for.
 pub async fn run(args: &RetireArgs, session: &mut Session) -> Result<ExitCode> {
-    args.owners.iter().try_for_each(|text| owners::parse(text).map(drop))?;
+    owners::named(&args.owners)?;
     let snapshot = args.steps.read(session).await?;
     let targets = targets(args, session, &snapshot)?;
     let removal = plan(args, &targets, session, &snapshot).await?;
@@ -221,9 +221,9 @@ fn owner_word(id: &ObjectId) -> String {
 fn targets(args: &RetireArgs, session: &Session, snapshot: &Snapshot) -> Result<BTreeSet<ObjectId>> {
     let index = Index::build(snapshot);
     let mut targets = BTreeSet::new();
-    for text in &args.owners {
+    for text in &owners::named(&args.owners)? {
         let (kind, name) = owners::parse(text)?;
-        if ["namespace", "namespaces", "ns"].contains(&&*kind.to_lowercase()) && !name.contains('/') {
+        if owners::is_namespace(kind) && !name.contains('/') {
             let id = ObjectId::new("", "Namespace", "", name);
             if snapshot.object(&id).is_none() {
                 return Err(no_namespace(name, snapshot));
@@ -269,7 +269,10 @@ fn ensure_confirmed(args: &RetireArgs, retirement: &Retirement, strangers: &[(Ob
         let others = strangers.iter().filter(|(_, cause)| GraveKind::of(cause) == Some(kind));
         let others: Vec<&ObjectId> = others.map(|(object, _)| object).collect();
         if !others.is_empty() && !args.allow.contains(&kind) {
-            let message = format!("the steps delete objects that no owner manages: {}", join_limited(&others, NAMED));
+            let message = format!(
+                "the steps delete objects that no owner manages, or that are marked to stay: {}",
+                join_limited(&others, NAMED)
+            );
             let hint = format!("move what you need, and confirm it with `--allow {}`", kind.name());
             return Err(Error::refused(message).hint(hint));
         }

@@ -18,13 +18,13 @@ pub(super) fn report(findings: &[ReportedFinding]) -> String {
         let place = markup(place);
         xml += &format!("  <testsuite name=\"{place}\" {}>\n", counts(findings));
         for finding in findings {
-            let (subject, rule, message) = (markup(&finding.subject), markup(&finding.rule), markup(&finding.message));
+            let [name, rule, message] = [&finding.name(), &finding.rule, &finding.message].map(|text| markup(text));
             let result = match finding.severity {
                 Severity::Alarm => format!("<failure type=\"{rule}\" message=\"{message}\"/>"),
                 Severity::Gap => format!("<error type=\"{rule}\" message=\"{message}\"/>"),
                 Severity::Warning => format!("<system-out>{message}</system-out>"),
             };
-            xml += &format!("    <testcase classname=\"{place}\" name=\"{subject}: {rule}\">{result}</testcase>\n");
+            xml += &format!("    <testcase classname=\"{place}\" name=\"{name}\">{result}</testcase>\n");
         }
         xml += "  </testsuite>\n";
     }

@@ -75,6 +75,9 @@ fn facts(plan: &Plan) -> Vec<(&'static str, String)> {
     }
     let complete = if plan.is_complete() { "yes" } else { "no: see the gaps" };
     facts.push(("Complete", complete.to_owned()));
+    facts.extend(
+        plan.is_without_dry_runs().then(|| ("Dry-runs", "none: updates and refusals are not known".to_owned())),
+    );
     facts
 }
 

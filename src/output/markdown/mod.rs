@@ -12,11 +12,12 @@ use std::collections::BTreeMap;
 use escape::{fenced, html_code, quote, span};
 
 use super::gaps;
+use super::plan::alike::{Alike, Block, blocks, remarks};
 use super::plan::common::Common;
 use super::plan::groups::{Group, NestedRow, groups};
 use super::plan::{
-    NAMED, action, counts, fleet, has_own_reason, limitations, note, outcome_words, owner_explanation, remedies,
-    warnings, way_without_loss,
+    NAMED, action, all_limitations, counts, fleet, has_own_reason, note, outcome_words, owner_explanation, remedies,
+    warnings, way_without_loss, without_remarks,
 };
 use super::text::prose::Prose;
 use gitops_core::kubernetes::gap::GapGroup;
@@ -52,7 +53,7 @@ struct OwnerSection<'a> {
 
 /// Returns the comment.
 pub fn render(plan: &Plan) -> String {
-    comment(head(plan), groups(plan).into_iter().map(|group| section(plan, group, "")).collect())
+    comment(head(plan), sections(plan, ""))
 }
 
 /// Returns the comment about several clusters.
@@ -60,7 +61,7 @@ pub fn render_fleet(fleet: &Fleet) -> String {
     let plans = fleet.common_plans();
     let sections = plans.iter().flat_map(|CommonPlan { clusters, plan, .. }| {
         let place = format!(", {}", html_code(&fleet.place(clusters)));
-        groups(plan).into_iter().map(|group| section(plan, group, &place)).collect::<Vec<_>>()
+        sections(plan, &place)
     });
     comment(fleet_head(fleet, &plans), sections.collect())
 }
@@ -101,7 +102,11 @@ fn comment(mut comment: String, mut sections: Vec<OwnerSection<'_>>) -> String {
     comment
 }
 
-impl OwnerSection<'_> {
+impl<'a> OwnerSection<'a> {
+    fn new(plan: &'a Plan, heading: String, rows: Vec<NestedRow<'a>>, common: Common<'a>) -> Self {
+        Self { plan, heading, rows, common, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
+    }
+
     /// Returns the size of the section without its rows, but with the line on omitted rows.
     fn cost(&self) -> usize {
         self.heading.len() + 110
@@ -125,7 +130,7 @@ fn head(plan: &Plan) -> String {
     if let Some(subject) = plan.subject() {
         head += &format!("Plan of {}.\n\n", span(&subject.to_string()));
     }
-    head += &format!("**{}**{}{}\n", counts(plan), quote(&limitations(plan, NAMED)), by_kind(plan));
+    head += &format!("**{}**{}{}\n", counts(plan), quote(&all_limitations(plan, NAMED)), by_kind(plan));
     if !alarms.is_empty() {
         head += &format!("\nHint: {}.\n", quote(&remedies(alarms)));
     }
@@ -199,6 +204,35 @@ fn count_by_kind<'a>(
     shown.chain(more).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns the sections of a plan, which are the same in the clusters that `place` names.
+fn sections<'a>(plan: &'a Plan, place: &str) -> Vec<OwnerSection<'a>> {
+    let section = |block| match block {
+        Block::One(group) => section(plan, group, place),
+        Block::Alike(alike) => section_of_alike(plan, &alike, place),
+    };
+    blocks(plan, groups(plan)).into_iter().map(section).collect()
+}
+
+/// Returns the section of several owners with the same outcome for the same reason.
+fn section_of_alike<'a>(plan: &'a Plan, alike: &Alike<'a>, place: &str) -> OwnerSection<'a> {
+    let row = alike.first();
+    let mut notes = format!("Reason: {}\n\n", quote(&owner_explanation(plan, &without_remarks(row))));
+    let parts = alike.by_remark();
+    for owners in parts.iter().take(LISTED) {
+        let names: Vec<String> = owners.iter().take(LISTED).map(|row| span(&row.owner.to_string())).collect();
+        let more = and_more(owners.len(), LISTED).map(|more| format!(" {more}")).unwrap_or_default();
+        notes += &format!("- {}{more}\n", names.join(", "));
+        remarks(owners).iter().for_each(|remark| notes += &format!("  - {}\n", span(remark)));
+    }
+    let rest: usize = parts.iter().skip(LISTED).map(Vec::len).sum();
+    if rest > 0 {
+        notes += &format!("- {}\n", pluralize(rest, "more owner"));
+    }
+    let arrow = if alike.depth > 0 { "↳ " } else { "" };
+    let summary = format!("{arrow}{}: {}{place}", alike.number(), outcome_words(row.outcome));
+    OwnerSection::new(plan, format!("<details><summary>{summary}</summary>\n\n{notes}"), vec![], Common::default())
+}
+
 /// Returns the section of an owner, which is the same in the clusters that `place` names.
 fn section<'a>(plan: &'a Plan, group: Group<'a>, place: &str) -> OwnerSection<'a> {
     let name = group.owner.map_or_else(|| "in no inventory".to_owned(), |owner| html_code(&owner.to_string()));
@@ -223,7 +257,7 @@ fn section<'a>(plan: &'a Plan, group: Group<'a>, place: &str) -> OwnerSection<'a
     let heading = format!("<details><summary>{arrow}{name}: {}{place}</summary>\n\n{notes}", counts.join(", "));
     let mut rows = group.rows;
     rows.sort_by_key(|row| !row.change.is_deletion());
-    OwnerSection { plan, heading, rows, common, shown: String::new(), number: 0, diffs: String::new(), is_full: false }
+    OwnerSection::new(plan, heading, rows, common)
 }
 
 /// Fills the sections with the deletions of all owners first, then with the other rows.

@@ -1,7 +1,7 @@
 //! Text of the plans of several clusters: a line for each cluster, and what they have in common once.
 
 use super::grouped::{self, Lines};
-use super::{limitations, number_words, warnings, wide_table};
+use super::{WITHOUT_DRY_RUNS, limitations, number_words, warnings, wide_table};
 use crate::output::format::{Look, Part, Render};
 use crate::output::report::{self, ReportedFinding};
 use crate::output::text::prose::Prose;
@@ -160,8 +160,13 @@ pub(crate) fn counts(fleet: &Fleet) -> String {
         .map(|(number, word)| format!("{} {word}", pluralize(number, "cluster")))
         .collect();
     let numbers = number_words(&fleet.summary());
-    let (none, incomplete) =
-        if fleet.is_complete() { ("no changes", "") } else { ("no known changes", "; the answer is incomplete") };
+    let is_without_dry_runs = fleet.plans().any(|(_, plan)| plan.is_without_dry_runs());
+    let (none, incomplete) = match fleet.is_complete() {
+        true if is_without_dry_runs => ("no deletions", ""),
+        true => ("no changes", ""),
+        false => ("no known changes", "; the answer is incomplete"),
+    };
     let numbers = if numbers.is_empty() { none.to_owned() } else { numbers.join(", ") };
-    format!("{}: {numbers}{incomplete}", states.join(", "))
+    let open = if is_without_dry_runs { WITHOUT_DRY_RUNS } else { "" };
+    format!("{}: {numbers}{incomplete}{open}", states.join(", "))
 }

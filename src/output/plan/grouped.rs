@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use dialoguer::console::{Style, measure_text_width};
 
+use super::alike::{Alike, Block, blocks, remarks};
 use super::common::Common;
 use super::groups::{Group, NestedRow, groups};
 use super::{
-    action, contested, has_own_reason, is_updated, not_compared, note, outcome_words, owner_explanation, shown_alarms,
+    action, contested, controller_upgrade, has_own_reason, is_updated, not_compared, note, outcome_words,
+    owner_explanation, shown_alarms, without_remarks,
 };
 use crate::output::gaps;
 use crate::output::text::prose::Prose;
@@ -18,7 +20,7 @@ use crate::output::text::thousands;
 use crate::output::text::wrap::wrap;
 use gitops_core::kubernetes::gap::GapGroup;
 use gitops_core::kubernetes::object::ObjectId;
-use gitops_core::plan::{Action, Certainty, Change, Outcome, OwnerOutcome, Plan, Reason};
+use gitops_core::plan::{Action, Certainty, Change, Outcome, Plan};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Number of like objects below one object or owner that are listed, and of messages of one sort.
@@ -42,8 +44,11 @@ pub(super) fn render(plan: &Plan, look: Look) -> String {
         page.alarm(&alarm.detail);
     }
     let (suspended, groups): (Vec<_>, Vec<_>) = groups(plan).into_iter().partition(Group::is_only_suspended);
-    for group in &groups {
-        page.group(plan, group);
+    for block in blocks(plan, groups) {
+        match block {
+            Block::One(group) => page.group(plan, &group),
+            Block::Alike(alike) => page.alike(plan, &alike),
+        }
     }
     page.notes(plan, &suspended);
     page.text
@@ -149,6 +154,33 @@ impl Lines {
         }
     }
 
+    /// Adds several owners with the same outcome for the same reason.
+    fn alike(&mut self, plan: &Plan, alike: &Alike<'_>) {
+        let margin = 2 * alike.depth.min(DEEPEST);
+        if alike.depth == 0 {
+            self.blank();
+        }
+        let row = alike.first();
+        let outcome = self.paint(Tone::Warn, outcome_words(row.outcome));
+        let heading = format!("{}   {outcome}", self.paint(Tone::Heading, &alike.number()));
+        self.wrapped(margin, margin + 4, &heading);
+        self.explanation(margin, "reason", &owner_explanation(plan, &without_remarks(row)).to_string());
+        let parts = alike.by_remark();
+        for owners in parts.iter().take(LISTED) {
+            let more = if owners.len() > LISTED { " (-o wide lists them)" } else { "" };
+            let names = join_limited(owners.iter().map(|row| &row.owner), LISTED);
+            self.wrapped(margin + 2, margin + 4, &one_line(&format!("{names}{more}")));
+            for remark in remarks(owners) {
+                self.wrapped(margin + 4, margin + 6, &one_line(&remark));
+            }
+        }
+        let rest: usize = parts.iter().skip(LISTED).map(Vec::len).sum();
+        if rest > 0 {
+            let text = format!("… and {} (-o wide lists them)", pluralize(rest, "more owner"));
+            self.wrapped(margin + 2, margin + 4, &text);
+        }
+    }
+
     /// Adds the line of an owner: its outcome, the numbers of its objects, and their namespace.
     fn heading(&mut self, group: &Group<'_>, margin: usize, namespace: Option<&str>) {
         let owner =
@@ -192,11 +224,15 @@ impl Lines {
 
     /// Adds what the plan says beside its rows.
     fn notes(&mut self, plan: &Plan, suspended: &[Group<'_>]) {
-        let has_races = plan.changes().iter().any(|change| change.certainty == Certainty::Race);
+        // Updates and old records are counted, and have no rows here.
+        let mut rows = plan.changes().iter().filter(|change| !is_updated(change) && !change.is_old_record());
+        let has_races = rows.any(|change| change.certainty == Certainty::Race);
         let gaps = gap_messages(plan);
         let contested: Vec<String> = plan.contested().iter().map(|row| contested(row).to_string()).collect();
         let encrypted: Vec<String> = not_compared(plan).iter().map(ToString::to_string).collect();
-        let has_notes = [&gaps, &contested, &encrypted].iter().any(|messages| !messages.is_empty());
+        let upgrade: Vec<String> =
+            plan.controller_upgrade().map(controller_upgrade).iter().map(Prose::to_string).collect();
+        let has_notes = [&gaps, &contested, &encrypted, &upgrade].iter().any(|messages| !messages.is_empty());
         if has_races || has_notes || !suspended.is_empty() {
             self.blank();
         }
@@ -210,7 +246,8 @@ impl Lines {
             let text = format!("their controllers apply and prune nothing of them: {names}");
             self.labelled("suspended", Tone::Warn, &text);
         }
-        for (label, messages) in [("gap", gaps), ("contested", contested), ("encrypted", encrypted)] {
+        let notes = [("gap", gaps), ("contested", contested), ("encrypted", encrypted), ("warning", upgrade)];
+        for (label, messages) in notes {
             for message in messages.iter().take(LISTED) {
                 self.labelled(label, Tone::Warn, message);
             }
@@ -380,12 +417,6 @@ fn more(like: &NestedRow<'_>, number: usize, below: usize) -> String {
     one_line(&text).into_owned()
 }
 
-/// Returns an owner without the remarks of its reason, which stand on lines of their own.
-pub(super) fn without_remarks(row: &OwnerOutcome) -> OwnerOutcome {
-    let reason = Reason { remarks: vec![], ..row.reason.clone() };
-    OwnerOutcome { reason, ..row.clone() }
-}
-
 fn text_of(note: &Prose) -> String {
     one_line(note.to_string().trim()).into_owned()
 }
@@ -420,7 +451,7 @@ mod tests {
     use gitops_core::kubernetes::snapshot::ClusterIdentity;
     use gitops_core::ownership::OwnerId;
     use gitops_core::plan::alarm::AlarmCode;
-    use gitops_core::plan::{Actor, Alarm, FinishedPlan, OwnerOutcome, PinnedObject, ReasonCode, if_deleted};
+    use gitops_core::plan::{Actor, Alarm, FinishedPlan, OwnerOutcome, PinnedObject, Reason, ReasonCode, if_deleted};
 
     fn owner(name: &str) -> OwnerId {
         OwnerId::new("flux", "Kustomization", "flux-system", name)
@@ -452,6 +483,65 @@ mod tests {
         let detail = "this deletes 100 % of kustomization/apps -n flux-system".to_owned();
         plan.set_alarms(vec![Alarm { code: AlarmCode::OwnerEmptied, owner: None, detail, remedy: None }]);
         plan.into()
+    }
+
+    #[test]
+    fn owners_in_doubt_for_one_reason_are_one_group() {
+        let row = |name: &str, stakes: &str| {
+            let mut reason = Reason::new(ReasonCode::NotFollowed, "its chart is not rendered here");
+            reason.remarks = vec![format!("would be at stake: {stakes}"), format!("to find out: helm get {name}")];
+            OwnerOutcome::new(owner(name), Outcome::Unknown, reason)
+        };
+        let many = ["a", "b", "c"].map(|name| row(name, "1 object"));
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_owners(many.into_iter().chain([row("d", "1 PersistentVolumeClaim")]));
+        plan.add_owners([OwnerOutcome::new(owner("e"), Outcome::Blocked, ReasonCode::NotReady)]);
+        let expected = "4 owners   unknown
+  reason: not-followed: its chart is not rendered here
+  kustomization/a -n flux-system, kustomization/b -n flux-system, kustomization/c -n flux-system
+    each: would be at stake: 1 object
+    the first: to find out: helm get a
+  kustomization/d -n flux-system
+    would be at stake: 1 PersistentVolumeClaim
+    to find out: helm get d
+
+kustomization/e -n flux-system   blocked
+  reason: not-ready
+";
+        let text = render(&plan, Look::whole(true));
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_new_version_of_the_controller_is_named_in_the_table() {
+        let (from, to, rules) = ("1.6.0".to_owned(), "1.9.5".to_owned(), vec!["spec.ignore is honoured".to_owned()]);
+        let document = serde_json::to_value(Plan::new(ClusterIdentity::default())).unwrap();
+        let upgrade = serde_json::json!({ "from": from, "to": to, "rules": rules });
+        let mut document = document.as_object().unwrap().clone();
+        document.insert("controllerUpgrade".to_owned(), upgrade);
+        let plan: Plan = serde_json::from_value(document.into()).unwrap();
+        let text = render(&plan, Look::whole(true));
+        let expected = "warning: this changes kustomize-controller from 1.6.0 to 1.9.5, and the plan has the rules of 1.6.0. \
+                        In 1.9.5: spec.ignore is honoured\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn rows_that_are_refused_for_one_reason_are_counted() {
+        let refused = |number: usize| {
+            let name = format!("m{number:02}");
+            let message =
+                format!("configmaps \"{name}\" is forbidden: User \"x\" cannot patch resource \"configmaps\"");
+            let object = PinnedObject::absent(ObjectId::new("", "ConfigMap", "shop", &name));
+            let reason = Reason::new(ReasonCode::Refused, message);
+            Change::new(Action::Keep, object, Some(owner("apps")), Actor::KustomizeController, reason)
+        };
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_changes((0..30).map(refused));
+        let text = render(&plan, Look::whole(true));
+        let first = "  keep      ConfigMap/m00   refused: User \"x\" cannot patch resource \"configmaps\"";
+        assert!(text.contains(first), "{text}");
+        assert!(text.contains("… and 20 more ConfigMaps of this owner"), "{text}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Text of plans: the tables, the summary, the warnings, and the hints.
 
+pub(crate) mod alike;
 pub(crate) mod common;
 pub(crate) mod fleet;
 mod grouped;
@@ -12,6 +13,7 @@ use super::report::{self, ReportedFinding};
 use super::text::prose::Prose;
 use super::text::sanitize::{escape, one_line};
 use super::text::table::Columns;
+use super::text::thousands;
 use super::{document, html, markdown, owner};
 use common::Common;
 use gitops_core::flux::guard;
@@ -260,6 +262,9 @@ pub(crate) fn reason(plan: &Plan, change: &Change) -> Prose {
 pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: &Common<'_>) -> Prose {
     let NestedRow { change, depth, condition } = row;
     let mut reason = common.own_reason(&row);
+    if matches!(reason.code, ReasonCode::Refused | ReasonCode::DeletionRefused) {
+        reason.detail = without_name(&reason.detail, &change.object.id.name).to_owned();
+    }
     reason.conditions.retain(|said| condition.is_none_or(|above| *said != if_deleted(above)));
     let mut text = if depth > 0 && follows_from_place(change) {
         Prose::default().foreign_after("", &reason.text())
@@ -280,12 +285,21 @@ pub(super) fn note(plan: &Plan, row: NestedRow<'_>, common: &Common<'_>) -> Pros
     }
 }
 
+/// Returns a message of the API server without a beginning that only names the object: `configmaps "web" is forbidden: `. Rows
+/// that are refused for one reason are then equal.
+fn without_name<'m>(message: &'m str, name: &str) -> &'m str {
+    let named = ["forbidden", "invalid"].map(|word| format!(" \"{name}\" is {word}: "));
+    let own = named.iter().find_map(|words| message.split_once(&**words)).filter(|(kind, _)| !kind.contains(' '));
+    own.map_or(message, |(_, said)| said)
+}
+
 /// Codes of deletions by the controller of an owner that stays.
-const OF_STAYING_OWNERS: [ReasonCode; 7] = [
+const OF_STAYING_OWNERS: [ReasonCode; 8] = [
     ReasonCode::FailedJob,
     ReasonCode::Hook,
     ReasonCode::NotGenerated,
     ReasonCode::NotInChart,
+    ReasonCode::OldRecord,
     ReasonCode::ReleaseReplaced,
     ReasonCode::Remedied,
     ReasonCode::ScaledDown,
@@ -345,7 +359,7 @@ fn permitting_flag(change: &Change) -> Option<String> {
 /// the same reader sees, it does not name the owners.
 pub fn summary(plan: &Plan, is_table_shown: bool) -> String {
     let named = if is_table_shown { 0 } else { NAMED };
-    one_line(&format!("{}{}", counts(plan), limitations(plan, named))).into_owned()
+    one_line(&format!("{}{}", counts(plan), all_limitations(plan, named))).into_owned()
 }
 
 /// Returns the counts of a plan.
@@ -355,7 +369,7 @@ pub(crate) fn counts(plan: &Plan) -> String {
     let nothing = if plan.is_complete() && in_doubt[0].1.is_empty() {
         // Only a plan of a working tree has a subject.
         match plan.subject() {
-            Some(_) if plan.summary().old_records > 0 => "no deletions",
+            Some(_) if plan.summary().old_records > 0 || plan.is_without_dry_runs() => "no deletions",
             Some(_) => "no changes",
             None => "nothing to prune",
         }
@@ -377,7 +391,20 @@ fn number_words(summary: &Summary) -> Vec<String> {
         (summary.keep, "kept"),
         (summary.unknown, "unknown"),
     ];
-    counts.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")).collect()
+    counts
+        .iter()
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, what)| format!("{} {what}", thousands(*number)))
+        .collect()
+}
+
+/// Clause of the sum of a plan without dry-runs, after the other ones.
+pub(crate) const WITHOUT_DRY_RUNS: &str = "; without dry-runs, updates and refusals are not known";
+
+/// Returns what the counts do not cover, and if the API server was not asked.
+pub(crate) fn all_limitations(plan: &Plan, named: usize) -> Prose {
+    let text = limitations(plan, named);
+    if plan.is_without_dry_runs() { text.own(WITHOUT_DRY_RUNS) } else { text }
 }
 
 /// Returns what the counts do not cover, after a semicolon each: blocked and unknown owners, of which some are named, and
@@ -417,9 +444,15 @@ fn by_reason<'p>(
     groups
 }
 
+/// Returns an owner without the remarks of its reason, which stand on lines of their own.
+pub(crate) fn without_remarks(row: &OwnerOutcome) -> OwnerOutcome {
+    let reason = Reason { remarks: vec![], ..row.reason.clone() };
+    OwnerOutcome { reason, ..row.clone() }
+}
+
 /// Returns why an owner has its outcome: the reason without its remarks, or else its code.
 fn owner_reason(plan: &Plan, row: &OwnerOutcome) -> String {
-    let text = grouped::without_remarks(row).reason.text();
+    let text = without_remarks(row).reason.text();
     let is_own = !text.is_empty() && plan.blocking_owner(row).is_none();
     if is_own { text } else { row.reason.code.to_string() }
 }

@@ -154,8 +154,9 @@ fn left_over(handover: &Handover) -> String {
     let (racing, dropped): (Vec<&ObjectId>, Vec<&ObjectId>) = others.into_iter().partition(is_racing);
     let mut text = String::from("Left over:");
     if !dropped.is_empty() {
+        let pronoun = if dropped.len() == 1 { "it" } else { "them" };
         text += &format!(
-            " the change drops {}, and nothing deletes it: {}. `kubectl gitops prune --plan --include orphaned` shows what can be \
+            " the change drops {}, and nothing deletes {pronoun}: {}. `kubectl gitops prune --plan --include orphaned` shows what can be \
              deleted then.",
             pluralize(dropped.len(), "object"),
             join_limited(&dropped, NAMED)

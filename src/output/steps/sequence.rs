@@ -69,10 +69,11 @@ pub(crate) fn summary(sequence: &Sequence) -> String {
     if lost == 0 {
         return format!("{steps}: no object that exists now is deleted");
     }
-    format!(
-        "{steps}: {} deleted, {back} of them created again, without what the old ones had",
-        pluralize(lost, "object")
-    )
+    let deleted = format!("{steps}: {} deleted", pluralize(lost, "object"));
+    match back {
+        0 => deleted,
+        _ => format!("{deleted}, {back} of them created again, without what the old ones had"),
+    }
 }
 
 fn cells(lost: &LostObject) -> [String; 3] {

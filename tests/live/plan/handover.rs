@@ -156,7 +156,9 @@ impl<'a> Move<'a> {
             let is_hold = at == 0 && steps.len() > 1;
             let file = patches.join(format!("step-{}.patch", at + 1));
             let known = self.uids();
-            let revision = self.publish(!is_hold, file.exists().then(|| file.to_str().unwrap()));
+            // A third step takes back what the second one has set.
+            let merges = at == usize::from(steps.len() > 1);
+            let revision = self.publish(merges, file.exists().then(|| file.to_str().unwrap()));
             self.wait(if is_hold { before.keys() } else { after.keys() }, &revision);
             let now = self.uids();
             let gone: BTreeSet<&String> =
@@ -197,6 +199,42 @@ fn a_kustomization_is_split_and_objects_move_between_those_that_stay() {
     let before = layout(&[("apps", &["a", "b", "c"]), ("infra", &["x"])]);
     let after = layout(&[("apps", &["a"]), ("infra", &["x", "b"]), ("more", &["c"])]);
     assert_eq!(play("handover-split", &before, &after), 3);
+}
+
+#[test]
+fn an_object_moves_to_the_root_of_its_owner() {
+    let before = layout(&[("apps", &["to-root-a", "to-root-b"]), ("root", &[])]);
+    let after = layout(&[("apps", &["to-root-a"]), ("root", &["to-root-b"])]);
+    assert_eq!(play("handover-to-root", &before, &after), 2);
+}
+
+#[test]
+fn a_root_gives_an_object_away_while_a_kustomization_is_renamed() {
+    let before = layout(&[("infra", &["given-i"]), ("old", &["given-a"]), ("root", &["given-x"])]);
+    let after = layout(&[("infra", &["given-i", "given-x"]), ("new", &["given-a"]), ("root", &[])]);
+    let cluster = cluster();
+    let moving = Move::new(&cluster, "handover-given", &before, &after);
+    assert_eq!(moving.play(&before, &after), 2);
+    let annotations = ["get", "configmap/given-x", "-n", "handover-given", "-o", "jsonpath={.metadata.annotations}"];
+    assert!(!cluster.kubectl(&annotations).unwrap().contains("prune"), "the new owner takes the mark away");
+}
+
+#[test]
+fn a_kustomization_that_is_renamed_and_suspended_keeps_its_objects() {
+    let cluster = cluster();
+    let (before, after) = (layout(&[("old", &["asleep-a"])]), layout(&[("new", &["asleep-a"])]));
+    let moving = Move::new(&cluster, "handover-asleep", &before, &after);
+    moving.git(&["checkout", "-q", "feature"]);
+    let suspended = manifest("handover-asleep", "new").replace("spec:\n", "spec:\n  suspend: true\n");
+    std::fs::write(moving.tree.path().join("root/new.yaml"), suspended).unwrap();
+    moving.commit();
+    moving.git(&["checkout", "-q", "main"]);
+    let run = moving.run(&["-o", "json"]);
+    let document: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+    let steps = document["steps"].as_array().unwrap();
+    assert_eq!((steps.len(), &document["leftOver"]), (2, &serde_json::json!([])), "{run:?}");
+    let note = "nothing manages configmap/asleep-a -n handover-asleep before it is resumed";
+    assert!(steps[1]["notes"].to_string().contains(note), "{run:?}");
 }
 
 #[test]
@@ -261,7 +299,9 @@ fn steps_that_are_carried_out_keep_every_uid() {
     moving.publish(false, Some(&run.patch(1)));
     run.wait_for("step 2 of 3: merge the change together with this");
     moving.publish(true, Some(&run.patch(2)));
-    run.wait_for("step 3 of 3: take the patch of the step before back");
+    run.wait_for(
+        "step 3 of 3: commit this to the branch that is deployed: it takes back what the steps before have set",
+    );
     moving.publish(true, None);
     let (code, said) = run.end();
     assert_eq!(code, Some(0), "{said}");

@@ -199,8 +199,8 @@ impl<'a> Story<'a> {
         let first = self.uids();
         for (at, step) in steps.iter().enumerate() {
             let known = self.uids();
-            let is_hold = at == 0 && steps.len() > 1;
-            if !is_hold {
+            // A third step takes back what the second one has set.
+            if at == usize::from(steps.len() > 1) {
                 self.tree.git(&["rm", "-rqf", "."]);
                 self.tree.git(&["checkout", "feature", "--", "."]);
             }

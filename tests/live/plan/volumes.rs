@@ -426,10 +426,10 @@ fn a_claim_that_a_pod_mounts_stays_terminating_and_what_stays_is_named() {
         .map(|alarm| format!("{}: {}", alarm["code"].as_str().unwrap(), alarm["detail"].as_str().unwrap()))
         .collect();
     let expected = [
+        format!("still-referenced: this deletes persistentvolumeclaim/ledger -n needed, which is {kept}"),
         "still-referenced: this deletes configmap/settings -n needed, which is still needed: \
          deployment.apps/web -n needed mounts it"
             .to_owned(),
-        format!("still-referenced: this deletes persistentvolumeclaim/ledger -n needed, which is {kept}"),
         "still-referenced: this deletes service/web -n needed, which is still needed: \
          ingress.networking.k8s.io/web -n needed sends traffic to it"
             .to_owned(),

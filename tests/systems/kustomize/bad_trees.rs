@@ -229,7 +229,7 @@ fn a_failure_of_another_kustomize_is_a_gap() {
     --- stderr
     planning SUBJECT
     warning: kustomize v5.4.2 builds here, and the controller links 5.8.x: builds may differ
-    no known deletions; 1 owner unknown: kustomization/apps -n flux-system (kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing); the plan is incomplete
+    no known deletions; 1 owner unknown: kustomization/apps -n flux-system (kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing); the plan is incomplete; without dry-runs, updates and refusals are not known
     warning: build of kustomization/apps -n flux-system is not known: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing
     ");
 }
@@ -387,7 +387,7 @@ fn a_file_of_fifty_megabytes_is_carried_and_a_larger_one_is_named() {
     gap: GitRepository/flux-system/repo: huge.bin: it cannot be read: it has 68157440 bytes, and the limit for one file is 64 MiB
     --- stderr
     planning SUBJECT
-    1 to delete; the plan is incomplete
+    1 to delete; the plan is incomplete; without dry-runs, updates and refusals are not known
     warning: GitRepository/flux-system/repo could not be read: huge.bin: it cannot be read: it has 68157440 bytes, and the limit for one file is 64 MiB
     ");
 }
@@ -414,7 +414,7 @@ fn a_source_that_no_kustomization_uses_is_no_empty_plan() {
     --- stderr
     warning: nothing in this cluster uses GitRepository/flux-system/other
     planning SUBJECT
-    1 to delete
+    1 to delete; without dry-runs, updates and refusals are not known
     ");
     let none = format!("--source=GitRepository/flux-system/none={}", tree.path().display());
     let run = recording.run(&bin("kustomize"), &[&none]);
@@ -525,7 +525,7 @@ fn a_shallow_clone_says_that_it_cannot_check_itself() {
     assert_snapshot!(without_subject(run.stderr.replace(&clone.path().display().to_string(), "TREE")), @"
     planning SUBJECT
     warning: TREE is a shallow clone: builds could not be compared with the controller's own; `git -C TREE fetch --unshallow` fetches the history
-    no changes
+    no deletions; without dry-runs, updates and refusals are not known
     ");
     let plan: Value = serde_json::from_str(&run.stdout).unwrap();
     assert_eq!(plan["owners"][0]["fidelity"], "unknown");
@@ -549,7 +549,7 @@ fn a_recording_that_is_old_or_of_another_cluster_says_so() {
       delete    ConfigMap/b   not-in-build
     --- stderr
     planning SUBJECT
-    1 to delete
+    1 to delete; without dry-runs, updates and refusals are not known
     ");
     recording.snapshot["taken"] = json!(chrono::Utc::now() - chrono::TimeDelta::hours(49));
     let old = recording.source(tree.path(), &[]);
@@ -564,7 +564,7 @@ fn a_recording_that_is_old_or_of_another_cluster_says_so() {
     warning: the snapshot is 2d1h old; the answer ignores later changes
     hint: record a new one with `kubectl gitops snapshot FILE`
     planning SUBJECT
-    1 to delete
+    1 to delete; without dry-runs, updates and refusals are not known
     ");
     let other = recording.source(tree.path(), &["--server", "https://other.example.invalid"]);
     assert_snapshot!(other, @"

@@ -80,7 +80,7 @@ fn a_commit_that_changes_no_release_has_no_unknown_row() {
     plan of SUBJECT
     --- stderr
     planning SUBJECT
-    no changes
+    no deletions; without dry-runs, updates and refusals are not known
     ");
     tree.write("README.md", "new");
     tree.write("charts/other/Chart.yaml", "new");
@@ -103,7 +103,7 @@ fn a_changed_value_is_an_unknown_row_in_every_output() {
       unknown   HelmRelease/web
     --- stderr
     planning SUBJECT
-    1 unknown; 1 owner unknown: helmrelease/web -n flux-system (spec.values changes; its chart is not rendered here, because its release is not deployed and ready: plan again after kubectl wait helmrelease/web -n flux-system --for=condition=Ready, so its object may be deleted); the plan is incomplete
+    1 unknown; 1 owner unknown: helmrelease/web -n flux-system (spec.values changes; its chart is not rendered here, because its release is not deployed and ready: plan again after kubectl wait helmrelease/web -n flux-system --for=condition=Ready, so its object may be deleted); the plan is incomplete; without dry-runs, updates and refusals are not known
     warning: effect of the change on helmrelease/web -n flux-system is not known: spec.values changes; its chart is not rendered here, because its release is not deployed and ready: plan again after kubectl wait helmrelease/web -n flux-system --for=condition=Ready, so its object may be deleted
     ");
     let run = recording.source(tree.path(), &["-o", "json"]);

@@ -90,6 +90,29 @@ impl ReadyExpression {
     }
 }
 
+/// Evaluates an expression over the fields of an object, which is a condition of flux-operator; `None` if the result is not known.
+/// Any error that flux-operator meets too is `false`, and so is a result that is no Boolean.
+///
+/// Source: pkg/runtime v0.111.0 `EvaluateBoolean` in `cel/expression.go`.
+pub(crate) fn holds_for(text: &str, object: &Value) -> Option<bool> {
+    let parsed = expression::parse(text).ok()?;
+    let mut context = expression::context();
+    for (field, value) in object.as_object()? {
+        context.add_variable(field.as_str(), value).ok()?;
+    }
+    let mut left = MAX_STEPS;
+    match parsed.evaluate(&context, &mut left) {
+        Ok(CelValue::Bool(result)) => Some(result),
+        Err(NotEvaluated::Failed(ExecutionError::NoSuchKey(_))) => Some(false),
+        // A field that the object lacks, not a function that is not known here.
+        Err(NotEvaluated::Failed(ExecutionError::UndeclaredReference(name))) => {
+            (!text.contains(&format!("{name}("))).then_some(false)
+        }
+        Ok(_) => Some(false),
+        Err(_) => None,
+    }
+}
+
 /// Returns true if the compiler of the controller finds the type Boolean, false if it finds another one, and `None` if
 /// that is not known. Fields of objects have a dynamic type.
 fn is_boolean(expr: &Expr) -> Option<bool> {

@@ -151,6 +151,8 @@ impl<'a> GapGroup<'a> {
 pub(crate) const BUILDS: &str = "build of ";
 /// Beginning of the subject of an effect that is not known. Its owner follows.
 pub(crate) const EFFECTS: &str = "effect of the change on ";
+/// Beginning of the subject of what an owner applied in an older commit. The owner follows.
+pub const RESULTS: &str = "result of ";
 /// Subject of a plan whose end is not known.
 pub(crate) const PREVIEW: &str = "preview";
 /// Beginning of the subject of dry-runs without an answer. Their type follows.
@@ -177,7 +179,8 @@ impl Gap {
 
     /// Returns what is wrong with this number of such subjects: they could not be read, or they could not be computed.
     pub fn predicate(&self, number: usize) -> &'static str {
-        let is_computed = [BUILDS, EFFECTS, PREVIEW].iter().any(|beginning| self.subject.starts_with(beginning));
+        let is_computed =
+            [BUILDS, EFFECTS, RESULTS, PREVIEW].iter().any(|beginning| self.subject.starts_with(beginning));
         match (is_computed, number) {
             (false, _) => "could not be read",
             (true, 1) => "is not known",

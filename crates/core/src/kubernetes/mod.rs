@@ -6,6 +6,7 @@ pub mod deletion;
 pub mod duration;
 pub mod gap;
 pub mod object;
+pub(crate) mod quantity;
 pub mod recording;
 pub mod redact;
 pub mod references;

@@ -28,6 +28,14 @@ const CONTAINER_FIELDS: [&str; 6] = ["name", "image", "command", "args", "env", 
 /// Beginnings of the arguments of a container that a plan reads: a fluxd names its source in them.
 const ARGUMENTS: [&str; 2] = ["--git-", "--k8s-"];
 
+/// Values of each kind, which are recorded as they are or not at all: a part of a value would be another value.
+const VALUES: [(&str, &[&str]); 4] = [
+    ("Kustomization", &["/spec/postBuild", "/spec/patches", "/spec/patchesStrategicMerge", "/spec/patchesJson6902"]),
+    ("HelmRelease", &["/spec/values", "/spec/postRenderers"]),
+    ("ResourceSet", &["/spec/inputs", "/spec/resources", "/spec/resourcesTemplate", "/spec/steps"]),
+    ("ResourceSetInputProvider", &["/spec/defaultValues", "/status/exportedInputs"]),
+];
+
 /// Fields of a Kustomization with patches as text.
 const PATCH_FIELDS: [&str; 2] = ["patchesStrategicMerge", "patchesJson6902"];
 
@@ -86,7 +94,17 @@ impl Snapshot {
                 }
                 status.values_mut().for_each(drop_messages);
             }
+            let paths = VALUES.iter().filter(|(kind, _)| keep_values && *full.object.id.kind == **kind);
+            let values: Vec<(&str, Value)> = paths
+                .flat_map(|(_, paths)| *paths)
+                .filter_map(|path| Some((*path, full.content.pointer_mut(path)?.take())))
+                .collect();
             redact_nested(&mut full.content, is_argo);
+            for (path, value) in values {
+                if let Some(place) = full.content.pointer_mut(path) {
+                    *place = value;
+                }
+            }
         }
         for gap in &mut self.gaps {
             gap.message = redact_urls(&gap.message);
@@ -388,6 +406,24 @@ mod tests {
             let fluxd = &snapshot.resources[0];
             let record = (flux_v1::SCHEME.owner)(&fluxd.object, &fluxd.content).unwrap();
             assert!(record.verification_key.is_none() && record.is_unresolvable, "{variables}: {record:?}");
+        }
+    }
+
+    #[test]
+    fn recorded_values_are_those_of_the_cluster() {
+        let value = json!({"url": "https://u:p@e.com/?a=b", "containers": [{"env": [{"name": "A", "value": "B"}]}]});
+        for (group, kind, path) in [
+            ("kustomize.toolkit.fluxcd.io", "Kustomization", "/spec/postBuild"),
+            ("helm.toolkit.fluxcd.io", "HelmRelease", "/spec/values"),
+            ("fluxcd.controlplane.io", "ResourceSet", "/spec/inputs"),
+            ("fluxcd.controlplane.io", "ResourceSetInputProvider", "/status/exportedInputs"),
+        ] {
+            let fields = path.rsplit('/').filter(|field| !field.is_empty());
+            let content = fields.fold(value.clone(), |inner, field| json!({ field: inner }));
+            let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
+            snapshot.resources = vec![object(group, kind, "shop", "web").with_content(content)];
+            snapshot.redact(true);
+            assert_eq!(snapshot.resources[0].at(path), Some(&value), "{kind}");
         }
     }
 }

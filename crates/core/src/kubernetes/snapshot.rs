@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::gap::Gap;
 use super::object::{GroupKind, ObjectId, ObjectMetadata, OwnerReference, Resource, ResourceType};
@@ -156,6 +157,17 @@ impl Snapshot {
     /// Returns the type of an object in its cluster.
     pub fn type_of(&self, id: &ObjectId) -> Option<&ResourceType> {
         self.of_cluster(id.cluster.as_ref())?.resource_type(&id.group_kind())
+    }
+
+    /// Adds the data of a ConfigMap that was listed, and which managers set it.
+    pub fn add_data(&mut self, id: &ObjectId, object: &Value) {
+        let content = json!({
+            "data": object["data"],
+            "metadata": { "managedFields": object["metadata"]["managedFields"] },
+        });
+        if let Some(object) = self.object(id).cloned() {
+            self.replace_resource(id, Some(Resource { object, content }));
+        }
     }
 
     /// Adds a packed chart with this digest.

@@ -2,13 +2,15 @@
 //!
 //! See docs/reference/ownership.md 8, rule 6.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::alarm::{Alarm, AlarmCode, Remedy};
 use super::grave::{AllowedKinds, GraveKind};
-use super::{Action, Change, EmptiedFile, Outcome, Plan, ReasonCode};
+use super::{Action, Change, EmptiedFile, Outcome, Plan, Reason, ReasonCode};
+use crate::kubernetes::object::ObjectId;
 use crate::ownership::index::{Index, Owner};
 use crate::ownership::{Members, OwnerId, OwnerStatus};
 use crate::text::{join_limited, pluralize};
@@ -75,8 +77,10 @@ pub fn check_plan(plan: &Plan, base: Base<'_>, limits: &Limits) -> Vec<Alarm> {
     exceeded
 }
 
-/// Number of owners that one alarm names.
+/// Number of owners that one alarm names, and of alarms of one code.
 const NAMED: usize = 10;
+/// Number of objects with the same need that one alarm names.
+const NAMED_OF_ONE_NEED: usize = 3;
 
 /// Returns the limits that a preview exceeds, most severe first. Owners that are deleted themselves share one alarm,
 /// which comes after that of the owner that causes it: a hundred applications must not hide one mistyped path.
@@ -204,15 +208,30 @@ fn applies_today(owner: &Owner<'_>) -> bool {
     }
 }
 
-/// Returns an alarm for each deleted object that something which stays still refers to.
+/// Returns the alarms of deleted objects that something which stays still needs. All objects with the same need share one, and
+/// the gravest objects are first.
 fn still_referenced(plan: &Plan) -> Vec<Alarm> {
-    let (named, more) = plan.still_referenced().split_at(plan.still_referenced().len().min(NAMED));
-    let mut details: Vec<String> = named.iter().map(|found| format!("this deletes {found}")).collect();
-    if !more.is_empty() {
-        details.push(format!("this deletes {} more that others still refer to", pluralize(more.len(), "object")));
+    let mut by_need: BTreeMap<String, Vec<&ObjectId>> = BTreeMap::new();
+    for found in plan.still_referenced() {
+        by_need.entry(found.remark()).or_default().push(&found.object);
+    }
+    let mut needs: Vec<(String, Vec<&ObjectId>)> = by_need.into_iter().collect();
+    needs.iter_mut().for_each(|(_, objects)| objects.sort_by_key(|id| Reverse(GraveKind::of(id))));
+    needs.sort_by_key(|(_, objects)| (Reverse(GraveKind::of(objects[0])), objects[0]));
+    let more: usize = needs.iter().skip(NAMED).map(|(_, objects)| objects.len()).sum();
+    let mut details: Vec<String> = needs.iter().take(NAMED).map(|(need, objects)| needed(objects, need)).collect();
+    if more > 0 {
+        let are = if more == 1 { "is" } else { "are" };
+        details.push(format!("this deletes {} that {are} still needed", pluralize(more, "more object")));
     }
     let alarms = details.into_iter();
     alarms.map(|detail| Alarm::new(AlarmCode::StillReferenced, None, detail, Remedy::RemoveReferences)).collect()
+}
+
+/// Returns the sentence about deleted objects that all have one need.
+fn needed(objects: &[&ObjectId], need: &str) -> String {
+    let each = if objects.len() == 1 { "which" } else { "each of which" };
+    format!("this deletes {}, {each} is {need}", join_limited(objects, NAMED_OF_ONE_NEED))
 }
 
 /// Returns the alarm of deletions that need a permission. A plan that this tool executes keeps these objects instead.
@@ -268,9 +287,11 @@ fn is_deleted(plan: &Plan, owner: &OwnerId) -> bool {
 /// Names what makes an owner lose objects, with a leading colon: the object that is deleted, or the detail of a reason.
 fn cause(plan: &Plan, owner: &OwnerId) -> String {
     for change in plan.deletions().filter(|change| change.owner.as_ref() == Some(owner)) {
+        // Remarks are about the object.
+        let reason = Reason { remarks: vec![], ..change.reason.clone() }.text();
         match &change.cause {
             Some(cause) => return format!(": {cause} is deleted"),
-            None if !change.reason.text().is_empty() => return format!(": {}", change.reason.text()),
+            None if !reason.is_empty() => return format!(": {reason}"),
             None => {}
         }
     }
@@ -281,9 +302,11 @@ fn cause(plan: &Plan, owner: &OwnerId) -> String {
 mod tests {
     use super::*;
     use crate::kubernetes::gap::{Gap, GapKind};
-    use crate::kubernetes::object::{ObjectId, Resource};
+    use crate::kubernetes::object::Resource;
+    use crate::kubernetes::references::{StillReferenced, User};
+    use crate::kubernetes::referrer::Usage;
     use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
-    use crate::plan::{Actor, Outcome, OwnerOutcome, PinnedObject, Reason};
+    use crate::plan::{Actor, Outcome, OwnerOutcome, PinnedObject};
     use crate::testing;
 
     fn owner() -> OwnerId {
@@ -409,6 +432,35 @@ mod tests {
         assert_eq!(cause(&plan, &owner()), "");
         plan.add_changes([row("b", "its path is empty")]);
         assert_eq!(cause(&plan, &owner()), ": its path is empty");
+        plan.update_changes(|change| {
+            change.reason.detail.clear();
+            change.reason.remarks.push("still needed: deployment.apps/web -n n mounts it".to_owned());
+        });
+        assert_eq!(cause(&plan, &owner()), "", "what needs an object is not why its owner loses it");
+    }
+
+    #[test]
+    fn objects_with_the_same_need_share_an_alarm_and_the_gravest_are_first() {
+        let found = |kind: &str, name: &str, user: &str| StillReferenced {
+            object: ObjectId::new("", kind, "n", name),
+            users: vec![User { object: ObjectId::new("apps", "Deployment", "n", user), usage: Usage::Mounts }],
+            kept_by: None,
+        };
+        let mut all: Vec<_> = (0..5).map(|at| found("ConfigMap", &format!("m{at}"), "web")).collect();
+        all.push(found("PersistentVolumeClaim", "data", "web"));
+        all.extend((10..30).map(|at| found("Secret", &format!("s{at}"), &format!("app{at}"))));
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.set_still_referenced(all);
+        let alarms = still_referenced(&plan);
+        let details: Vec<&str> = alarms.iter().map(|alarm| &*alarm.detail).collect();
+        let first = "this deletes persistentvolumeclaim/data -n n, configmap/m0 -n n, configmap/m1 -n n and 3 more, each of \
+                     which is still needed: deployment.apps/web -n n mounts it";
+        assert_eq!((details.len(), details[0]), (11, first));
+        assert_eq!(
+            details[1],
+            "this deletes secret/s10 -n n, which is still needed: deployment.apps/app10 -n n mounts it"
+        );
+        assert_eq!(details[10], "this deletes 11 more objects that are still needed");
     }
 
     #[test]

@@ -77,6 +77,9 @@ struct PlanDocument {
     schema: String,
     complete: bool,
     rehearsed: bool,
+    /// The API server was asked nothing about a working tree, so updates and refusals are not known.
+    #[serde(default, rename = "withoutDryRuns", skip_serializing_if = "std::ops::Not::not")]
+    without_dry_runs: bool,
     gaps: Vec<AnswerGap>,
     cluster: ClusterIdentity,
     /// Other clusters in which owners of this one change objects, by the names in `cluster` of their objects.
@@ -303,6 +306,16 @@ impl Plan {
     pub(crate) fn set_rehearsed(&mut self) {
         self.document.rehearsed = true;
         self.document.unrehearsed.clear();
+    }
+
+    /// Records that the API server was asked nothing about the working tree.
+    pub(crate) fn set_without_dry_runs(&mut self) {
+        self.document.without_dry_runs = true;
+    }
+
+    /// Returns true if the API server was asked nothing about a working tree: its updates and refusals are not known.
+    pub fn is_without_dry_runs(&self) -> bool {
+        self.document.without_dry_runs
     }
 
     /// Sets the objects whose changes no dry-run has confirmed.

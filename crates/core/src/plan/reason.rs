@@ -241,6 +241,11 @@ impl Reason {
         detail.into_iter().chain(self.remarks.iter().cloned()).chain(conditions).collect::<Vec<_>>().join("; ")
     }
 
+    /// Returns the detail, or the code if there is none.
+    pub(crate) fn detail_or_code(&self) -> String {
+        if self.detail.is_empty() { self.code.to_string() } else { self.detail.clone() }
+    }
+
     /// Returns the reason with its texts replaced, such as by masked ones.
     pub fn with_texts(&self, replace: impl Fn(&str) -> String) -> Self {
         let [remarks, conditions] =

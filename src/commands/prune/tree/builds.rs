@@ -16,7 +16,7 @@ use crate::tools::programs::helm::Helm;
 use crate::tools::programs::kustomize::Kustomize;
 use crate::tools::sandbox::children_at_once;
 use gitops_core::flux::build::charts::stored_artifact::StoredArtifact;
-use gitops_core::flux::build::objects::data::{DataRef, Lookup};
+use gitops_core::flux::build::objects::data::{Data, DataRef, Lookup};
 use gitops_core::flux::build::objects::query::{ClusterQuery, QueryAnswer};
 use gitops_core::flux::build::{Answers, Needs};
 use gitops_core::flux::kustomize_controller::KustomizeVersions;
@@ -112,7 +112,15 @@ impl Builds<'_> {
             _ if reference.is_secret() && !self.secrets.contains(reference) => Lookup::NotRead,
             _ if self.snapshot.lacks(&reference.id()) => Lookup::Missing,
             Some(cluster) => look_up(cluster, reference).await,
-            None => Lookup::Unreadable("a snapshot holds no data of ConfigMaps and Secrets".to_owned()),
+            None => match self.snapshot.resource(&reference.id()) {
+                Some(recorded) => Lookup::Found(Data::read(&recorded.content)),
+                None if reference.is_secret() => {
+                    Lookup::Unreadable("a snapshot holds no data of Secrets: plan with the cluster".to_owned())
+                }
+                None => Lookup::Unreadable(
+                    "the snapshot does not hold it: plan with the cluster, or record with --with-values".to_owned(),
+                ),
+            },
         }
     }
 

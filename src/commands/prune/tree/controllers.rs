@@ -2,8 +2,9 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::read::content::read_deployment;
+use crate::commands::guard::invalid_controller_version;
 use crate::commands::prune::rehearsal::ControllerUser;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use gitops_core::flux::controller_deployment;
 use gitops_core::flux::guard::DELETING_CONTROLLERS;
 use gitops_core::flux::helm_controller::{self, HelmController};
@@ -27,7 +28,7 @@ pub(super) async fn kustomize_controller(
     if let Some(text) = given {
         version = kustomize_controller::parse_version(text);
         if version.is_none() {
-            return Err(Error::usage(format!("{text:?} is no version")));
+            return Err(invalid_controller_version(text));
         }
     }
     let assumed = version.map_or_else(KustomizeController::default, KustomizeController::of);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::planner::{Planner, SearchStart, SearchWork, StepState, StepTrees};
+use super::planner::{Deployed, Planner, SearchStart, SearchWork, StepState, StepTrees};
 use super::steps::annotate;
 use super::{PlannedStep, TreeArgs};
 use crate::commands::Session;
@@ -12,10 +12,11 @@ use crate::output::steps::kubectl::patches_hold;
 use crate::output::text::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
-use gitops_core::flux::handover::patch::{Field, FilePatch, differ_in_holds, ends_holds, hold_in_tree};
+use gitops_core::flux::handover::leaving_out::LeavingOut;
+use gitops_core::flux::handover::patch::{Field, FilePatch, differ_in_holds, ends_holds, hold_in_tree, set_in_tree};
 use gitops_core::flux::handover::{
-    Hold, Holds, Loss, MAX_LISTS, all_holds, contested, left_behind, listed, losses, managed_from_roots, next_holds,
-    parked, resume, set_holds,
+    Hold, Holds, Loss, MAX_LISTS, all_holds, contested, left_behind, listed, losses, managed_below, managed_from_roots,
+    mark_left, next_holds, parked, put_to_sleep, resume, set_holds, unfollowed,
 };
 use gitops_core::flux::simulation::DryRunScope;
 use gitops_core::flux::simulation::questions::FinishedPreview;
@@ -25,6 +26,7 @@ use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use gitops_core::plan::mask::SecretMask;
 use gitops_core::plan::{Outcome, ReasonCode};
 use gitops_core::text::join_limited;
 
@@ -44,6 +46,10 @@ pub(crate) struct FoundHandover {
     pub(crate) sources: Vec<SourceId>,
     /// Branch that the change is merged into, if the change has everything that is deployed.
     pub(crate) into: Option<String>,
+    /// Files with settings of earlier steps that are deployed, and that the change does not have.
+    pub(crate) set_before: BTreeSet<String>,
+    /// What owners that the change suspends have once they are resumed.
+    pub(crate) asleep: Asleep,
 }
 
 /// Purpose of a step.
@@ -82,69 +88,66 @@ pub(crate) async fn find_handover(
         deployed: worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit.clone()))?,
         change,
     };
-    let is_behind = warn_of_commits(&planner, &trees, &deployed.folder, &deployed.commit, session)?;
+    let behind = behind(&planner, &trees, &deployed.folder)?;
+    if behind == Behind::Others {
+        warn_of_commits(&planner, &deployed.commit, session);
+    }
     let dry_runs = planner.end_dry_runs();
-    let (mut holds, mut tried) = (Holds::new(), BTreeSet::new());
-    let first = trees.play(&mut planner, &start, &holds).await?;
-    let wanted = trees.wanted(&mut planner, &start, &first).await?;
-    let lost = |played: &Played| lost(played, &wanted);
-    let lost_at_once: Vec<ObjectId> = lost(&first).into_iter().map(|loss| loss.object).collect();
-    let managed_at_once = listed(&first.last);
-    let (mut best, mut vain) = (first, Holds::new());
-    for _ in 0..MAX_LISTS {
-        let lost = lost(&best);
-        if lost.is_empty() {
-            break;
+    let first = trees.play(&mut planner, &start, &List::default()).await?;
+    let asleep = trees.asleep(&mut planner, &start, &first).await?;
+    let mut wanted = trees.wanted(&mut planner, &start, &first).await?;
+    wanted.extend(asleep.objects.iter().cloned());
+    let lost_at_once: Vec<ObjectId> = lost(&first, &wanted).into_iter().map(|loss| loss.object).collect();
+    let goal = Goal { wanted, managed_at_once: listed(&first.last) };
+    let found = trees.find_list(&mut planner, &start, &goal, first, false).await;
+    let (list, best) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            let first = trees.play(&mut planner, &start, &List::default()).await?;
+            trees.find_list(&mut planner, &start, &goal, first, true).await.map_err(|_| error)?
         }
-        holds = next_holds(&holds, &mut tried, &lost, snapshot).map_err(|loss| no_list(&loss, &vain, &best))?;
-        best = trees.play(&mut planner, &start, &holds).await?;
-        // The first one that was tried costs least.
-        vain = best.without_effect.clone().into_iter().chain(vain).collect();
-    }
-    if let Some(loss) = lost(&best).first() {
-        return Err(no_list(loss, &vain, &best));
-    }
-    ensure_managed(&managed_at_once, &best)?;
-    // What is not needed is left out, one after the other.
-    for owner in holds.keys().cloned().collect::<Vec<_>>() {
-        let mut fewer = holds.clone();
-        fewer.remove(&owner);
-        if holds.len() > MAX_LISTS || fewer.is_empty() {
-            break;
-        }
-        let played = trees.play(&mut planner, &start, &fewer).await?;
-        if lost(&played).is_empty() && ensure_managed(&managed_at_once, &played).is_ok() {
-            (holds, best) = (fewer, played);
-        }
-    }
-    ensure_one_owner(snapshot, &best)?;
-    trees.ensure_resumable(&mut planner, &start, &holds, &best, &wanted).await?;
+    };
+    trees.ensure_resumable(&mut planner, &start, &list, &best, &goal.wanted).await?;
     if let Some(scope) = dry_runs {
-        trees.ensure_applied(&mut planner, &start, &holds, scope, offline).await?;
+        trees.ensure_applied(&mut planner, &start, &list.holds, scope, offline).await?;
     }
-    let Played { steps, last, .. } = best;
-    let into = planner.subject().into.clone().filter(|_| !is_behind);
-    Ok(FoundHandover { lost_at_once, holds, steps, last, folder: deployed.folder, sources: deployed.sources, into })
+    let Played { mut steps, last, .. } = best;
+    let gaps = unfollowed(steps.iter().map(|found| &found.step.plan), snapshot, &last);
+    if let Some(change) = steps.last_mut() {
+        change.step.plan.add_gaps(gaps);
+    }
+    let into = planner.subject().into.clone().filter(|_| behind != Behind::Others);
+    let set_before = if let Behind::Settings(files) = behind { files } else { BTreeSet::new() };
+    let Deployed { folder, sources, .. } = deployed;
+    Ok(FoundHandover { lost_at_once, holds: list.holds, steps, last, folder, sources, into, set_before, asleep })
 }
 
-/// Warns of commits that are deployed and that the change does not have, unless they only make settings of steps: those end with it.
-/// Returns true if there are such commits.
-fn warn_of_commits(
-    planner: &Planner<'_>,
-    trees: &Trees,
-    folder: &Path,
-    commit: &str,
-    session: &mut Session,
-) -> Result<bool> {
+/// What is deployed and the change does not have.
+#[derive(PartialEq, Eq)]
+enum Behind {
+    Nothing,
+    /// Only settings of steps, in these files: they end with the change.
+    Settings(BTreeSet<String>),
+    Others,
+}
+
+/// Compares what is deployed with what the change has of it.
+fn behind(planner: &Planner<'_>, trees: &Trees, folder: &Path) -> Result<Behind> {
     let subject = planner.subject();
-    let (Some(text), Some(base)) = (subject.behind_text(), &subject.merge_base) else { return Ok(false) };
+    let (Some(_), Some(base)) = (subject.behind_text(), &subject.merge_base) else { return Ok(Behind::Nothing) };
     let base = worktree::read(folder, &WorktreeState::Revision(base.clone()))?;
     if differ_in_holds(&base, &trees.deployed) {
-        return Ok(false);
+        let files = FilePatch::between(&base, &trees.deployed).into_iter().map(|patch| patch.file);
+        return Ok(Behind::Settings(files.collect()));
     }
+    Ok(Behind::Others)
+}
+
+/// Warns of commits that are deployed and that the change does not have.
+fn warn_of_commits(planner: &Planner<'_>, commit: &str, session: &mut Session) {
+    let Some(text) = planner.subject().behind_text() else { return };
     session.terminal.warning(&text);
     session.terminal.hint(&format!("merge them into the change first: `git merge {commit}`"));
-    Ok(true)
 }
 
 /// The trees between which objects move.
@@ -152,6 +155,41 @@ struct Trees {
     deployed: Tree,
     target: Tree,
     change: StepTrees,
+}
+
+/// A list of steps.
+#[derive(Clone, Default)]
+struct List {
+    holds: Holds,
+    /// All holds end with the change.
+    ends_with_change: bool,
+}
+
+impl List {
+    fn of(holds: &Holds) -> Self {
+        Self { holds: holds.clone(), ends_with_change: false }
+    }
+}
+
+/// What a list must keep.
+struct Goal {
+    /// Objects that the change lets something manage, even if it does not come to that.
+    wanted: BTreeSet<ObjectId>,
+    /// Objects that something manages if the change is merged at once.
+    managed_at_once: BTreeSet<ObjectId>,
+}
+
+impl Goal {
+    fn is_reached(&self, played: &Played) -> bool {
+        lost(played, &self.wanted).is_empty() && ensure_managed(&self.managed_at_once, played).is_ok()
+    }
+}
+
+/// Owners that the change suspends, and what they have once they are resumed.
+#[derive(Default)]
+pub(crate) struct Asleep {
+    pub(crate) owners: Vec<ObjectId>,
+    pub(crate) objects: BTreeSet<ObjectId>,
 }
 
 /// The plans of a list of steps.
@@ -168,8 +206,72 @@ fn lost(played: &Played, wanted: &BTreeSet<ObjectId>) -> Vec<Loss> {
 }
 
 impl Trees {
+    /// Finds the shortest list that loses nothing. `first` is the change alone. With `marks` objects are marked in place of settings of
+    /// Kustomizations that stay.
+    ///
+    /// Fails if there is none, with the object and the rule that prevent it.
+    async fn find_list(
+        &self,
+        planner: &mut Planner<'_>,
+        start: &StepState<'_>,
+        goal: &Goal,
+        first: Played,
+        marks: bool,
+    ) -> Result<(List, Played)> {
+        let live = &start.snapshot;
+        let lost = |played: &Played| -> Vec<Loss> {
+            let losses = lost(played, &goal.wanted).into_iter();
+            losses.map(|loss| if marks { loss.with_mark() } else { loss }).collect()
+        };
+        let (mut holds, mut tried, lost_first) = (Holds::new(), BTreeSet::new(), lost(&first));
+        let (mut best, mut vain, mut tried_lists) = (first, Holds::new(), 0);
+        while tried_lists < MAX_LISTS {
+            let lost = lost(&best);
+            if lost.is_empty() {
+                break;
+            }
+            tried_lists += 1;
+            holds = next_holds(&holds, &mut tried, &lost, live).map_err(|loss| no_list(&loss, &vain, &best))?;
+            best = self.play(planner, start, &List::of(&holds)).await?;
+            // The first one that was tried costs least.
+            vain = best.without_effect.clone().into_iter().chain(vain).collect();
+        }
+        if let Some(loss) = lost(&best).first() {
+            return Err(no_list(loss, &vain, &best));
+        }
+        ensure_managed(&goal.managed_at_once, &best)?;
+        // What is not needed is left out.
+        let mut leaving = LeavingOut::new(holds, &lost_first, live);
+        for _ in tried_lists..MAX_LISTS {
+            let Some(fewer) = leaving.fewer() else { break };
+            let played = self.play(planner, start, &List::of(&fewer)).await?;
+            let is_good = goal.is_reached(&played);
+            leaving.take(&lost(&played), is_good);
+            best = if is_good { played } else { best };
+        }
+        let mut list = List::of(&leaving.into_holds());
+        if best.steps.iter().any(|found| found.role == Role::HeldChange) {
+            let shorter = List { ends_with_change: true, ..list.clone() };
+            let played = self.play(planner, start, &shorter).await?;
+            if goal.is_reached(&played) {
+                (list, best) = (shorter, played);
+            }
+        }
+        ensure_one_owner(live, &best)?;
+        match mark_left(&list.holds, live, &best.last) {
+            None => Ok((list, best)),
+            Some(id) => {
+                let field = Hold::Protect.field();
+                Err(Error::refused(format!(
+                    "no steps without loss: {id} would keep `{field}`, which no owner takes away"
+                )))
+            }
+        }
+    }
+
     /// Plans the steps of these holds: the holds alone, the change with those that must stay, and the change.
-    async fn play(&self, planner: &mut Planner<'_>, start: &StepState<'_>, holds: &Holds) -> Result<Played> {
+    async fn play(&self, planner: &mut Planner<'_>, start: &StepState<'_>, list: &List) -> Result<Played> {
+        let holds = &list.holds;
         let by_hand: Vec<&ObjectId> = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| id).collect();
         let mut pending = vec![];
         if !holds.is_empty() {
@@ -182,11 +284,16 @@ impl Trees {
             }
             let tree = self.held_target(holds, &start.snapshot);
             let patches = FilePatch::between(&self.target, &tree);
-            if !patches.is_empty() {
+            if !patches.is_empty() && !list.ends_with_change {
                 pending.push((Role::HeldChange, patches, tree));
             }
         }
-        pending.push((Role::Change, self.settings_to_end(pending.len()), self.target.clone()));
+        let patches = match pending.last() {
+            Some((Role::HeldChange, _, held)) => FilePatch::between(held, &self.target),
+            Some(_) => vec![],
+            None => self.settings_to_end(),
+        };
+        pending.push((Role::Change, patches, self.target.clone()));
         let (mut steps, mut state, mut without_effect) = (vec![], start.clone(), Holds::new());
         if !by_hand.is_empty() {
             let Field { name, value, .. } = Hold::Keep.field();
@@ -234,12 +341,46 @@ impl Trees {
         Ok(managed_from_roots(&start.snapshot, &after.snapshot))
     }
 
+    /// Returns what the owners that the change suspends have once they are resumed. `first` is the change alone.
+    ///
+    /// Fails if the change deletes something, and no file says that one of them is suspended.
+    async fn asleep(&self, planner: &mut Planner<'_>, start: &StepState<'_>, first: &Played) -> Result<Asleep> {
+        let secrets = first.steps.iter().map(|found| &found.step.secrets);
+        let owners = SecretMask::written_by_all(secrets, put_to_sleep(&start.snapshot, &first.last));
+        if owners.is_empty() {
+            return Ok(Asleep::default());
+        }
+        let holds: Holds = first.steps.iter().flat_map(|found| all_holds(&found.step.plan, &start.snapshot)).collect();
+        let (mut tree, index) = (self.held_target(&holds, &start.snapshot), Index::build(&first.last));
+        for owner in &owners {
+            let set = set_in_tree(&mut tree, owner, Field::AWAKE, path_of_manifest(owner, &index).as_deref());
+            if let Err(why) = set {
+                if holds.is_empty() {
+                    return Ok(Asleep::default());
+                }
+                let what =
+                    format!("the change suspends {owner}, and what that takes over once it is resumed is not known");
+                return Err(Error::refused(format!("no steps: {what}: {}", one_line(&why)))
+                    .hint("merge the change without the suspension, and suspend it then"));
+            }
+        }
+        let mut state = start.clone();
+        state.edit_settings(|snapshot| set_holds(&holds, snapshot));
+        let (finished, after) = planner.step(&state, &planner.files(&tree)).await?;
+        let objects = managed_below(&owners, &after.snapshot);
+        let listed = listed(&first.last);
+        let is_waiting = |id: &ObjectId| start.snapshot.object(id).is_some() && !listed.contains(id);
+        let objects = objects.into_iter().filter(is_waiting).collect();
+        let objects = SecretMask::written_by_all([&finished.secrets], objects);
+        Ok(Asleep { owners, objects: objects.into_iter().collect() })
+    }
+
     /// Fails if the steps lose something once the Kustomizations that are suspended now are resumed.
     async fn ensure_resumable(
         &self,
         planner: &mut Planner<'_>,
         start: &StepState<'_>,
-        holds: &Holds,
+        list: &List,
         played: &Played,
         wanted: &BTreeSet<ObjectId>,
     ) -> Result<()> {
@@ -249,7 +390,7 @@ impl Trees {
         }
         let mut resumed = start.clone();
         resumed.edit_settings(|snapshot| resume(&parked, snapshot));
-        let later = self.play(planner, &resumed, holds).await?;
+        let later = self.play(planner, &resumed, list).await?;
         let Some(loss) = lost(&later, wanted).into_iter().next() else { return Ok(()) };
         let owners = join_limited(&parked, NAMED);
         let message = format!(
@@ -285,10 +426,9 @@ impl Trees {
         Err(Error::refused(message).hint("make this change in a commit of its own, before or after the move"))
     }
 
-    /// Returns the patches of the last step, if no step is `left` before it and what is deployed is the change with settings of
-    /// earlier steps.
-    fn settings_to_end(&self, left: usize) -> Vec<FilePatch> {
-        let only_ends = left == 0 && ends_holds(&self.deployed, &self.target);
+    /// Returns the patches of the only step, if what is deployed is the change with settings of earlier steps.
+    fn settings_to_end(&self) -> Vec<FilePatch> {
+        let only_ends = ends_holds(&self.deployed, &self.target);
         if only_ends { FilePatch::between(&self.deployed, &self.target) } else { vec![] }
     }
 

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::tools::git::{Checkout, WorktreeState};
 use gitops_core::flux::history::{Commit, DeletedOwner, Removal, Search, Searched};
 use gitops_core::flux::simulation::{Declared, Recorded};
-use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapKind};
+use gitops_core::kubernetes::gap::{AnswerGap, Gap, GapKind, RESULTS};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::OwnerId;
@@ -266,7 +266,7 @@ impl History<'_, '_> {
         for look in &self.looks {
             for (owner, reason) in &look.declared.unknown {
                 if open.insert(owner) {
-                    let subject = format!("{owner} in commit {}", short(&look.commit.sha));
+                    let subject = format!("{RESULTS}{owner} in commit {}", short(&look.commit.sha));
                     search.gaps.push(gap(&subject, reason.to_string()));
                 }
             }
@@ -275,7 +275,7 @@ impl History<'_, '_> {
             let message = if self.checkout.is_shallow() {
                 "this is a shallow clone: `git fetch --unshallow` fetches the rest"
             } else {
-                "they were not searched: --max-commits, --since or --search-timeout allows more"
+                "the search ended before them; --max-commits, --since or --search-timeout allows more"
             };
             search.gaps.push(gap("older commits", message.to_owned()));
         }

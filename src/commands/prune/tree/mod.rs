@@ -33,7 +33,7 @@ use gitops_core::plan::finished::{Executor, Finish};
 use gitops_core::plan::limits::Limits;
 use gitops_core::plan::mask::SecretMask;
 use gitops_core::plan::{FinishedPlan, Plan};
-pub(crate) use handover::{FoundHandover, FoundMove, Role, find_handover};
+pub(crate) use handover::{Asleep, FoundHandover, FoundMove, Role, find_handover};
 pub(crate) use history::{HistoryQuery, search_history};
 use planner::Planner;
 pub(crate) use retire::{FoundStep, Removal, find_retirement};

@@ -24,6 +24,7 @@ use crate::tools::programs::flux_operator::FluxOperator;
 use crate::tools::programs::kustomize::Kustomize;
 use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
+use gitops_core::flux::guard;
 use gitops_core::flux::helm_controller::HelmController;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
 use gitops_core::flux::retire::DefaultAccounts;
@@ -43,8 +44,8 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::ownership::schemes::{flux_helmrelease, flux_operator};
 use gitops_core::plan::subject::{SubjectContent, short};
-use gitops_core::plan::{Fidelity, Plan, Subject};
-use gitops_core::text::join_limited;
+use gitops_core::plan::{Change, Fidelity, Plan, ReasonCode, Subject};
+use gitops_core::text::{join_limited, pluralize};
 
 /// Time for the computation after the end of the time of a plan, when nothing more is built.
 const COMPUTATION: std::time::Duration = std::time::Duration::from_secs(20);
@@ -595,6 +596,14 @@ impl<'s> Planner<'s> {
         let Some(rehearsal) = &self.answerer.rehearsal else { return };
         if let Some(hint) = rehearsal.hint() {
             session.hint_below(finished.secrets.mask_values(&hint));
+        }
+        let is_guarded = |change: &&Change| {
+            change.reason.code == ReasonCode::DeletionRefused && guard::is_refusal(&change.reason.detail)
+        };
+        let guarded = finished.plan.changes().iter().filter(is_guarded).count();
+        if guarded > 0 {
+            let deletions = pluralize(guarded, "deletion");
+            session.hint_below(format!("the guard refuses {deletions}: --as-approved plans as if they were approved"));
         }
     }
 }

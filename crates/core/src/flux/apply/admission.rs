@@ -1,13 +1,14 @@
 //! Rules of admission: which requests a policy or a webhook is asked about, and what a ValidatingAdmissionPolicy says.
 //!
 //! Source: Kubernetes v1.36.3 `apiserver/pkg/admission/plugin/policy/matching` and
-//! `apiserver/pkg/admission/plugin/webhook/predicates`. A selector of objects, and what a rule excludes, count as a match.
+//! `apiserver/pkg/admission/plugin/webhook/predicates`. A selector of objects counts as a match.
 
 use cel::Value as CelValue;
 use serde_json::{Value, json};
 
 use crate::expression::{self, MAX_STEPS};
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, group_of, list_at, text_at};
+use crate::kubernetes::selector::label_selector::selects;
 
 /// Group of webhooks and admission policies.
 pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -59,7 +60,7 @@ impl ParameterRef {
 
     /// Returns true if the reference selects an object with these labels.
     pub(crate) fn selects(&self, labels: &KeyValues) -> bool {
-        selects(&self.selector, labels)
+        selects(&self.selector, |key| labels.get(key))
     }
 
     /// Returns the one object that is the parameter for objects in a namespace; `None` if it is selected by its labels, or if
@@ -96,7 +97,12 @@ pub(crate) struct AdmissionRule {
     is_mutating: bool,
     /// An expression can look at who sends a request.
     asks_for_user: bool,
+    /// An expression looks at the namespace of the object.
+    asks_for_namespace: bool,
 }
+
+/// Name of the namespace in expressions.
+const NAMESPACE_OBJECT: &str = "namespaceObject";
 
 impl AdmissionRule {
     /// Returns the rule of a policy and one of its bindings, with the object that is its parameter; `None` if it denies
@@ -116,6 +122,7 @@ impl AdmissionRule {
             parameters: parameters.cloned(),
             is_mutating,
             asks_for_user: mentions_user(policy),
+            asks_for_namespace: policy.to_string().contains(NAMESPACE_OBJECT),
         })
     }
 
@@ -124,9 +131,24 @@ impl AdmissionRule {
         self.is_mutating
     }
 
-    /// Returns true if it is known of every request that matches whether the rule is asked.
-    pub(crate) fn is_unconditional(&self) -> bool {
-        self.conditions.is_empty()
+    /// Returns true if another rule asks the same of the requests that it matches.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        self.validations == other.validations && self.conditions.len() == other.conditions.len()
+    }
+
+    /// Returns true if the rule is asked only about objects that a selector selects by their labels.
+    pub(crate) fn selects_objects(&self) -> bool {
+        self.object_selectors().next().is_some()
+    }
+
+    fn object_selectors(&self) -> impl Iterator<Item = &Value> {
+        let selectors = self.constraints.iter().map(|constraint| &constraint["objectSelector"]);
+        selectors.filter(|selector| selector.as_object().is_some_and(|selector| !selector.is_empty()))
+    }
+
+    /// Returns true if what decides whether the rule is asked about an object is the same in another rule.
+    pub(crate) fn asks_as(&self, other: &Self) -> bool {
+        self.conditions == other.conditions && self.object_selectors().eq(other.object_selectors())
     }
 
     /// Returns the rules of a configuration of webhooks by their names.
@@ -143,6 +165,7 @@ impl AdmissionRule {
                 parameters: None,
                 is_mutating: false,
                 asks_for_user,
+                asks_for_namespace: webhook["matchConditions"].to_string().contains(NAMESPACE_OBJECT),
             };
             (text_at(webhook, "/name").to_owned(), rule)
         })
@@ -156,8 +179,10 @@ impl AdmissionRule {
                 Some(rules) => rules.iter().any(|rule| is_about(rule, request)),
                 None => true,
             };
+            let is_excluded = list_at(constraint, "/excludeResourceRules").iter().any(|rule| is_about(rule, request));
             let is_free = request.id.namespace.is_empty();
-            is_of_kind && (is_free || selects(&constraint["namespaceSelector"], request.namespace))
+            let is_selected = selects(&constraint["namespaceSelector"], |key| request.namespace.get(key));
+            is_of_kind && !is_excluded && (is_free || is_selected)
         })
     }
 
@@ -172,6 +197,11 @@ impl AdmissionRule {
         self.asks_for_user
     }
 
+    /// Returns true if an expression of the rule looks at the namespace of the object.
+    pub(crate) fn asks_for_namespace(&self) -> bool {
+        self.asks_for_namespace
+    }
+
     /// Returns the Service that a webhook calls and without whose answer the API server refuses a request.
     pub(crate) fn awaited_service(&self) -> Option<ObjectId> {
         let webhook = self.constraints.first().filter(|webhook| webhook["failurePolicy"] != "Ignore")?;
@@ -181,19 +211,65 @@ impl AdmissionRule {
 
     /// Returns true if a policy allows an object in place of an old one, false if it denies it, and `None` if that is not
     /// known. An absent field can have a value on the server, so expressions that ask whether there is one are evaluated
-    /// only for objects that are `whole`.
-    pub(crate) fn allows(&self, object: &Value, old: Option<&Value>, is_whole: bool) -> Option<bool> {
-        let expressions = self.validations.as_ref()?;
-        let optional = [("oldObject", old), ("params", self.parameters.as_ref())];
+    /// only for objects that are `whole`. Of the namespace, name and labels are known.
+    pub(crate) fn allows(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        namespace: Option<&Value>,
+        is_whole: bool,
+    ) -> Option<bool> {
+        let expressions: Vec<&str> = self.validations.as_ref()?.iter().map(String::as_str).collect();
+        self.all(&expressions, object, old, namespace, is_whole)
+    }
+
+    /// Returns true if the conditions of the rule are true of an object in place of an old one, so that it is asked; `None` if that is
+    /// not known.
+    pub(crate) fn is_asked(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        namespace: Option<&Value>,
+        is_whole: bool,
+    ) -> Option<bool> {
+        let expressions: Option<Vec<&str>> = self.conditions.iter().map(|it| it["expression"].as_str()).collect();
+        self.all(&expressions?, object, old, namespace, is_whole)
+    }
+
+    /// Returns true if all expressions are true, false if one is false, and `None` if that is not known.
+    fn all(
+        &self,
+        expressions: &[&str],
+        object: &Value,
+        old: Option<&Value>,
+        namespace: Option<&Value>,
+        is_whole: bool,
+    ) -> Option<bool> {
+        let optional = [("oldObject", old), ("params", self.parameters.as_ref()), (NAMESPACE_OBJECT, namespace)];
         let known = optional.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let variables: Vec<(&str, &Value)> = [("object", object)].into_iter().chain(known).collect();
-        let answerable = expressions.iter().filter(|text| is_whole || !(text.contains("has(") || text.contains('?')));
+        let answerable = expressions
+            .iter()
+            .filter(|text| (is_whole || !(text.contains("has(") || text.contains('?'))) && asks_for_known_part(text));
         let results: Vec<bool> = answerable.filter_map(|text| evaluate(text, &variables)).collect();
         if results.contains(&false) {
             return Some(false);
         }
         (results.len() == expressions.len()).then_some(true)
     }
+}
+
+/// Returns true if an expression asks of the namespace for nothing but its name and labels.
+fn asks_for_known_part(text: &str) -> bool {
+    let mut parts = text.split(NAMESPACE_OBJECT).skip(1);
+    parts.all(|part| [".metadata.labels", ".metadata.name"].iter().any(|known| part.starts_with(known)))
+}
+
+/// Returns a namespace as expressions see it, as far as it is known.
+pub(crate) fn namespace_object(name: &str, labels: &KeyValues) -> Value {
+    let labels: serde_json::Map<String, Value> =
+        labels.iter().map(|(key, value)| (key.to_owned(), json!(value))).collect();
+    json!({"metadata": {"name": name, "labels": labels}})
 }
 
 /// Returns true if an expression of a rule names the user of a request, or what that user may do.
@@ -235,25 +311,6 @@ fn is_about(rule: &Value, request: AdmissionRequest<'_>) -> bool {
 /// Returns true if a list of a rule has one of these words.
 fn has_any(rule: &Value, list: &str, words: &[&str]) -> bool {
     list_at(rule, list).iter().filter_map(Value::as_str).any(|word| words.contains(&word))
-}
-
-/// Returns true if a label selector selects labels. Without a selector, all are selected.
-fn selects(selector: &Value, labels: &KeyValues) -> bool {
-    let equal = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
-    let mut expressions = list_at(selector, "/matchExpressions").iter();
-    equal.into_iter().all(|(key, value)| labels.get(key) == value.as_str())
-        && expressions.all(|expression| {
-            let found = expression["key"].as_str().and_then(|key| labels.get(key));
-            let is_listed =
-                list_at(expression, "/values").iter().any(|value| value.as_str() == found && found.is_some());
-            match expression["operator"].as_str() {
-                Some("In") => is_listed,
-                Some("NotIn") => !is_listed,
-                Some("Exists") => found.is_some(),
-                Some("DoesNotExist") => found.is_none(),
-                _ => true,
-            }
-        })
 }
 
 #[cfg(test)]
@@ -298,7 +355,7 @@ mod tests {
         let hooks = json!({"webhooks": [{"rules": [{"apiGroups": ["*"], "operations": ["*"], "resources": ["*"]}]}]});
         assert!(
             AdmissionRule::of_webhooks(&hooks)
-                .all(|(_, hook)| hook.matches(request) && hook.allows(&json!({}), None, true).is_none())
+                .all(|(_, hook)| hook.matches(request) && hook.allows(&json!({}), None, None, true).is_none())
         );
     }
 
@@ -306,7 +363,7 @@ mod tests {
     fn a_policy_allows_an_object_or_denies_it_or_that_is_not_known() {
         let allows = |expression: &str, is_whole| {
             let rule = AdmissionRule::of_policy(&policy(expression), &binding(&Value::Null), None).unwrap();
-            rule.allows(&json!({"data": {"v": "1"}}), None, is_whole)
+            rule.allows(&json!({"data": {"v": "1"}}), None, None, is_whole)
         };
         assert_eq!(allows("object.data.v != 'held'", false), Some(true));
         assert_eq!(allows("object.data.v == 'held'", false), Some(false));
@@ -317,7 +374,7 @@ mod tests {
         let mut with_parameters = policy("true");
         with_parameters["spec"]["paramKind"] = json!({"kind": "ConfigMap"});
         let rule = AdmissionRule::of_policy(&with_parameters, &binding(&Value::Null), None).unwrap();
-        assert_eq!(rule.allows(&json!({}), None, true), None);
+        assert_eq!(rule.allows(&json!({}), None, None, true), None);
     }
 
     #[test]
@@ -347,8 +404,22 @@ mod tests {
         let (with, without) = (json!({"data": {"u": ""}}), json!({"data": {"v": ""}}));
         let rule = |parameters| AdmissionRule::of_policy(&approving, &binding(&Value::Null), parameters).unwrap();
         let old = json!({"metadata": {"uid": "u"}});
-        let allows = |parameters| rule(parameters).allows(&Value::Null, Some(&old), true);
+        let allows = |parameters| rule(parameters).allows(&Value::Null, Some(&old), None, true);
         assert_eq!((allows(Some(&with)), allows(Some(&without)), allows(None)), (Some(true), Some(false), None));
-        assert!(!rule(Some(&with)).is_unconditional() && rule(Some(&with)) != rule(Some(&without)));
+        assert_eq!(rule(Some(&with)).is_asked(&Value::Null, Some(&old), None, true), None, "nobody knows the user");
+        assert!(rule(Some(&with)) != rule(Some(&without)));
+    }
+
+    #[test]
+    fn expressions_see_the_name_and_the_labels_of_the_namespace() {
+        let namespace = namespace_object("shop", &labels(&[("strict", "yes")]));
+        let allows = |expression: &str| {
+            let rule = AdmissionRule::of_policy(&policy(expression), &binding(&Value::Null), None).unwrap();
+            assert!(rule.asks_for_namespace(), "{expression}");
+            rule.allows(&json!({}), None, Some(&namespace), true)
+        };
+        assert_eq!(allows("!('strict' in namespaceObject.metadata.labels)"), Some(false));
+        assert_eq!(allows("namespaceObject.metadata.name == 'shop'"), Some(true));
+        assert_eq!(allows("!has(namespaceObject.metadata.annotations)"), None, "these are not known");
     }
 }

@@ -60,12 +60,12 @@ fn cut(denial: &str) -> String {
 
 /// Beginning of the message about a manifest that does not fit the schema of its kind. The API server answers 500, but it
 /// refuses the manifest for as long as it has this schema.
-const NO_TYPED_PATCH: &str = "failed to create typed patch object";
+pub(super) const NO_TYPED_PATCH: &str = "failed to create typed patch object";
 /// Part of a message about a field that the schema of a version lacks.
 const UNDECLARED_FIELD: &str = "field not declared in schema";
 
 /// Part of the message about a role that gives rights that the user who applies it does not have.
-pub(super) const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
+pub(crate) const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
 
 /// Beginning of the name of a service account as a user.
 const ACCOUNT: &str = "system:serviceaccount:";
@@ -190,10 +190,13 @@ fn is_policy(changed: &ObjectId) -> bool {
     POLICY_GROUPS.iter().any(|group| changed.group.ends_with(group))
 }
 
-/// Returns true if a message names an object: in quotes, or after its kind as in `no PriorityClass with name high was found`.
+/// Returns true if a message names an object: in quotes, or after its kind as in `no PriorityClass with name high was found`. The
+/// message about a claim that may not grow does not name its StorageClass.
 fn names(message: &str, object: &ObjectId) -> bool {
-    let of_kind = format!("{} with name {} ", object.kind, object.name);
-    message.contains(&of_kind) || is_quoted(message, &object.name)
+    let ObjectId { kind, name, .. } = object;
+    let mut phrases = [format!("{kind} with name {name} "), format!("{kind} {name} is already ")].into_iter();
+    let is_class = object.is("storage.k8s.io", "StorageClass") && message.contains("must support resize");
+    is_class || phrases.any(|phrase| message.contains(&phrase)) || is_quoted(message, name)
 }
 
 /// Returns true if a message has a name in quotes, or after the word that announces one. Keys and values of JSON are no

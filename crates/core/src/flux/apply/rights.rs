@@ -1,11 +1,14 @@
 //! Rights that Roles, ClusterRoles and their bindings give.
 //!
-//! Source: Kubernetes v1.36.3 `plugin/pkg/auth/authorizer/rbac/rbac.go`.
+//! Source: Kubernetes v1.36.3 `plugin/pkg/auth/authorizer/rbac/rbac.go`, and
+//! `pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go`: a ClusterRole with an aggregation rule has the rules of
+//! those that it selects, whatever its manifest says.
 
 use serde_json::Value;
 
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::object::{ObjectId, ResourceType, list_at, text_at};
+use crate::kubernetes::object::{KeyValues, ObjectId, ResourceType, list_at, text_at, texts_at};
+use crate::kubernetes::selector::label_selector::selects;
 
 /// Group of the roles and their bindings.
 pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
@@ -27,13 +30,47 @@ impl Rbac<'_> {
             is_near && binds(binding, value, account)
         });
         let mut roles = bindings.filter_map(|(binding, value)| self.role(binding, value));
-        roles.any(|role| grants(role, verb, kind, id))
+        roles.any(|role| self.rules_of(role).into_iter().any(|role| grants(role, verb, kind, id)))
+    }
+
+    /// Returns true if a service account has all rights that the rules of a role give in a namespace, so that it may grant them.
+    pub(crate) fn covers(&self, account: &NamespacedName, namespace: &str, role: &Value) -> bool {
+        let bindings = self.objects.iter().filter(|(binding, value)| {
+            let is_near = &*binding.kind == "ClusterRoleBinding"
+                || (&*binding.kind == "RoleBinding" && !namespace.is_empty() && *binding.namespace == *namespace);
+            is_near && binds(binding, value, account)
+        });
+        let roles = bindings.filter_map(|(binding, value)| self.role(binding, value));
+        let own: Vec<&Value> =
+            roles.flat_map(|role| self.rules_of(role)).flat_map(|role| list_at(role, "/rules")).collect();
+        list_at(role, "/rules").iter().all(|wanted| is_covered(wanted, &own))
     }
 
     /// Returns the role that a binding refers to.
     fn role(&self, binding: &ObjectId, value: &Value) -> Option<&Value> {
         let found = self.objects.iter().find(|(id, _)| names_role(binding, value, id));
         found.map(|(_, role)| *role)
+    }
+
+    /// Returns the roles whose rules a role has: itself, or those that it selects.
+    fn rules_of<'v>(&'v self, role: &'v Value) -> Vec<&'v Value> {
+        let (mut found, mut at): (Vec<&Value>, usize) = (vec![role], 0);
+        while let Some(role) = found.get(at).copied() {
+            for selector in list_at(role, "/aggregationRule/clusterRoleSelectors") {
+                let selected = self.objects.iter().filter(|(id, other)| {
+                    let labels: KeyValues = texts_at(other, "/metadata/labels").collect();
+                    &*id.kind == "ClusterRole" && selects(selector, |key| labels.get(key))
+                });
+                let new: Vec<&Value> = selected
+                    .map(|(_, other)| *other)
+                    .filter(|other| !found.iter().any(|known| std::ptr::eq(*known, *other)))
+                    .collect();
+                found.extend(new);
+            }
+            at += 1;
+        }
+        found.retain(|role| role.get("aggregationRule").is_none_or(Value::is_null));
+        found
     }
 }
 
@@ -76,6 +113,31 @@ pub(crate) fn grants(role: &Value, verb: &str, kind: &ResourceType, id: &ObjectI
             && has(rule, "/resources", &kind.plural)
             && (names.is_empty() || (verb != "create" && names.iter().any(|name| *name == *id.name)))
     })
+}
+
+/// Returns true if rules give each right that another rule gives.
+fn is_covered(wanted: &Value, own: &[&Value]) -> bool {
+    let words = |list: &str| list_at(wanted, list).iter().filter_map(Value::as_str);
+    let names = list_at(wanted, "/resourceNames");
+    let has_names = |rule: &Value| {
+        let own = list_at(rule, "/resourceNames");
+        own.is_empty() || (!names.is_empty() && names.iter().all(|name| own.contains(name)))
+    };
+    let gives = |verb: &str, group: &str, resource: &str| {
+        own.iter().any(|rule| {
+            has(rule, "/verbs", verb)
+                && has(rule, "/apiGroups", group)
+                && has(rule, "/resources", resource)
+                && has_names(rule)
+        })
+    };
+    let urls = words("/nonResourceURLs").all(|url| {
+        words("/verbs")
+            .all(|verb| own.iter().any(|rule| has(rule, "/verbs", verb) && has(rule, "/nonResourceURLs", url)))
+    });
+    let resources = words("/verbs")
+        .all(|verb| words("/apiGroups").all(|group| words("/resources").all(|resource| gives(verb, group, resource))));
+    urls && resources
 }
 
 fn has(rule: &Value, pointer: &str, value: &str) -> bool {
@@ -153,5 +215,32 @@ mod tests {
         ] {
             assert_eq!(grants(&json!({"rules": [rule.clone()]}), "delete", &kind, &id), expected, "{rule}");
         }
+    }
+
+    #[test]
+    fn an_aggregated_role_has_the_rules_of_those_that_it_selects() {
+        let kind = resource_type("", "ConfigMap", "configmaps", true);
+        let id = ObjectId::new("", "ConfigMap", "shop", "a");
+        let rule = json!([{"verbs": ["delete"], "apiGroups": [""], "resources": ["configmaps"]}]);
+        let selecting = |label: &str| {
+            json!({"metadata": {"labels": {"to": "top"}}, "rules": [],
+            "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"to": label}}]}})
+        };
+        let (top, middle) = (selecting("top"), selecting("middle"));
+        let part = |label: &str| json!({"metadata": {"labels": {"to": label}}, "rules": rule.clone()});
+        let account = NamespacedName { namespace: "flux".to_owned(), name: "s".to_owned() };
+        let binding = json!({"roleRef": {"kind": "ClusterRole", "name": "top"},
+            "subjects": [{"kind": "ServiceAccount", "name": "s", "namespace": "flux"}]});
+        let role = |name: &str| ObjectId::new(RBAC, "ClusterRole", "", name);
+        let (bound, names) =
+            (ObjectId::new(RBAC, "ClusterRoleBinding", "", "b"), [role("top"), role("middle"), role("part")]);
+        for (label, expected) in [("top", true), ("middle", true), ("other", false)] {
+            let part = part(label);
+            let objects = vec![(&bound, &binding), (&names[0], &top), (&names[1], &middle), (&names[2], &part)];
+            assert_eq!(Rbac { objects }.allows(&account, "delete", &kind, &id), expected, "{label}");
+        }
+        let stale = json!({"rules": rule.clone(), "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"to": "none"}}]}});
+        let objects = vec![(&bound, &binding), (&names[0], &stale)];
+        assert!(!Rbac { objects }.allows(&account, "delete", &kind, &id), "its own rules are overwritten");
     }
 }

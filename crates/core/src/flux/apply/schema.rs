@@ -1,15 +1,16 @@
 //! Validation of a custom resource by the schema of a definition that the change brings: the API server has it only
 //! later, so a dry-run cannot tell.
 //!
-//! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/schema` (`defaulting`, `cel`) and `validation`. What is
-//! not decided here, such as a rule that compares with the old value, is unknown and never an error.
+//! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/schema` (`defaulting`, `cel`) and `validation`. A value
+//! that stays as it is may be invalid, except for a rule that compares it with itself. What is not decided here is unknown and
+//! never an error.
 
 use std::cell::Cell;
 
 use cel::Value as CelValue;
 use serde_json::{Map, Value};
 
-use super::cause::is_of_schema;
+use super::cause::{NO_TYPED_PATCH, is_of_schema};
 use crate::bounds::compile_pattern;
 use crate::expression::{self, MAX_STEPS};
 use crate::kubernetes::object::{flag_at, list_at};
@@ -59,9 +60,18 @@ impl Fit {
     }
 }
 
-/// Validates a manifest by the definition of its kind, in a version. `is_new` is false for a manifest that is merged with a
-/// live object, which can have the fields that it lacks.
-pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, is_new: bool) -> Fit {
+/// The live object that an apply merges a manifest with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Live<'v> {
+    /// There is none.
+    Absent,
+    /// It is not known, and can have fields that the manifest lacks.
+    Unread,
+    Read(&'v Value),
+}
+
+/// Validates a manifest by the definition of its kind, in a version.
+pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, live: Live<'_>) -> Fit {
     let found = list_at(definition, "/spec/versions").iter().find(|found| found["name"] == version);
     if found.is_none_or(|found| found["served"] == false) {
         return Fit::invalid("", format!("version {version} is not served"));
@@ -69,19 +79,32 @@ pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, is_n
     let Some(schema) = found.and_then(|found| found.pointer("/schema/openAPIV3Schema")) else {
         return Fit::Unknown(format!("has no schema for version {version}"));
     };
-    let mut filled = manifest.clone();
-    if is_new {
+    let filled = |value: &Value| {
+        let mut filled = value.clone();
         fill_defaults(&mut filled, schema);
-    }
-    let Some(fields) = filled.as_object() else { return Fit::Unknown("has another format".to_owned()) };
-    let validation = Validation { is_new, steps: Cell::new(MAX_STEPS) };
-    let mut fit = validation.required(fields, schema, "");
-    for (key, value) in fields {
-        if !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status") {
-            fit = fit.and(|| validation.field(value, schema, &format!("/{key}"), key));
+        filled
+    };
+    match live {
+        Live::Absent => Validation::new(live).whole(&filled(manifest), None, schema),
+        Live::Unread => Validation::new(live).whole(manifest, None, schema),
+        Live::Read(object) => {
+            let (old, desired) = (filled(object), filled(manifest));
+            // What others write stays, what the controller drops goes: the object is between these two.
+            let mut merged = old.clone();
+            merge(&mut merged, manifest);
+            let declared = Validation { keeps_undeclared: true, ..Validation::new(live) };
+            let results = [
+                Validation::new(live).whole(&desired, Some(&old), schema),
+                declared.whole(&merged, Some(&old), schema),
+            ];
+            match results {
+                [Fit::Invalid(misfit), _] if misfit.is_never_ratcheted() => Fit::Invalid(misfit),
+                [Fit::Invalid(misfit), Fit::Invalid(_)] => Fit::Invalid(misfit),
+                [Fit::Valid, Fit::Valid] => Fit::Valid,
+                _ => Fit::Unknown("depends on fields of others".to_owned()),
+            }
         }
     }
-    fit.and(|| validation.rules(&filled, schema, ""))
 }
 
 /// Adds the defaults of absent fields, as the API server does before it validates.
@@ -113,26 +136,49 @@ fn fill_defaults(value: &mut Value, schema: &Value) {
 }
 
 struct Validation {
-    is_new: bool,
+    /// There is a live object.
+    is_update: bool,
+    /// The object is validated as it will be, and not a part of it.
+    is_whole: bool,
+    /// Fields that the schema lacks are those of others, and the server drops them.
+    keeps_undeclared: bool,
     /// Steps that are left for the rules of the whole manifest.
     steps: Cell<u64>,
 }
 
 impl Validation {
+    fn new(live: Live<'_>) -> Self {
+        let (is_update, is_whole) = (!matches!(live, Live::Absent), !matches!(live, Live::Unread));
+        Self { is_update, is_whole, keeps_undeclared: false, steps: Cell::new(MAX_STEPS) }
+    }
+
+    /// Validates an object in place of an old one.
+    fn whole(&self, object: &Value, old: Option<&Value>, schema: &Value) -> Fit {
+        let Some(fields) = object.as_object() else { return Fit::Unknown("has another format".to_owned()) };
+        let mut fit = self.required(fields, old, schema, "");
+        for (key, value) in fields {
+            if !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status") {
+                let old = old.and_then(|old| old.get(key));
+                fit = fit.and(|| self.field(value, old, schema, &format!("/{key}"), key));
+            }
+        }
+        fit.and(|| self.rules(object, old, schema, ""))
+    }
+
     /// Validates the value of a field by the schema of its parent.
-    fn field(&self, value: &Value, parent: &Value, pointer: &str, key: &str) -> Fit {
+    fn field(&self, value: &Value, old: Option<&Value>, parent: &Value, pointer: &str, key: &str) -> Fit {
         if let Some(schema) = parent.get("properties").and_then(|properties| properties.get(key)) {
-            return self.value(value, schema, pointer);
+            return self.value(value, old, schema, pointer);
         }
         match parent.get("additionalProperties") {
-            Some(schema @ Value::Object(_)) => self.value(value, schema, pointer),
+            Some(schema @ Value::Object(_)) => self.value(value, old, schema, pointer),
             Some(Value::Bool(true)) => Fit::Valid,
-            _ if keeps_unknown_fields(parent) => Fit::Valid,
+            _ if keeps_unknown_fields(parent) || self.keeps_undeclared => Fit::Valid,
             _ => Fit::invalid(pointer, format!("{}: field not declared in schema", dotted(pointer))),
         }
     }
 
-    fn value(&self, value: &Value, schema: &Value, pointer: &str) -> Fit {
+    fn value(&self, value: &Value, old: Option<&Value>, schema: &Value, pointer: &str) -> Fit {
         if flag_at(schema, "/x-kubernetes-int-or-string") {
             let fits = value.is_string() || value.is_i64() || value.is_u64();
             return if fits { Fit::Valid } else { wrong_type(pointer, "integer or string") };
@@ -141,27 +187,32 @@ impl Validation {
             return Fit::Unknown(format!("decides about the null at {}", dotted(pointer)));
         }
         let fit = match value {
-            Value::Object(fields) => self.object(fields, schema, pointer),
-            Value::Array(items) => self.list(items, schema, pointer),
-            scalar => scalar_fit(scalar, schema, pointer),
+            Value::Object(fields) => self.object(fields, old, schema, pointer),
+            Value::Array(items) => self.list(items, old, schema, pointer),
+            scalar => scalar_fit(scalar, old == Some(scalar), schema, pointer),
         };
-        fit.and(|| is_listed(value, schema, pointer)).and(|| self.rules(value, schema, pointer))
+        let fit = if old == Some(value) { fit } else { fit.and(|| is_listed(value, schema, pointer)) };
+        fit.and(|| self.rules(value, old, schema, pointer))
     }
 
-    /// Evaluates the rules of a schema in CEL. Of an object that is merged with a live one, only single values are known.
-    fn rules(&self, value: &Value, schema: &Value, pointer: &str) -> Fit {
+    /// Evaluates the rules of a schema in CEL. Of an object that is merged with an unknown one, only single values are known.
+    fn rules(&self, value: &Value, old: Option<&Value>, schema: &Value, pointer: &str) -> Fit {
         if let Some(key) = ["oneOf", "anyOf", "allOf", "not"].into_iter().find(|key| schema.get(key).is_some()) {
             return Fit::Unknown(format!("has {key}"));
         }
-        let is_known = self.is_new || !(value.is_object() || value.is_array());
+        let is_known = self.is_whole || !(value.is_object() || value.is_array());
         let mut fit = Fit::Valid;
         for rule in list_at(schema, "/x-kubernetes-validations") {
             let Some(text) = rule["rule"].as_str() else { continue };
-            if text.contains("oldSelf") && self.is_new && rule["optionalOldSelf"] != true {
+            let is_optional = rule["optionalOldSelf"] == true;
+            let compares = text.contains("oldSelf");
+            let has_no_old_value = !self.is_update || (self.is_whole && old.is_none());
+            // Such a rule is asked only about a value that replaces another one, and each other rule only about a new value.
+            if compares && has_no_old_value && !is_optional || !compares && old == Some(value) {
                 continue;
             }
-            let is_decidable = is_known && !text.contains("oldSelf");
-            fit = fit.and(|| match is_decidable.then(|| self.evaluate(text, value)).flatten() {
+            let is_decidable = is_known && !(compares && (is_optional || old.is_none()));
+            fit = fit.and(|| match is_decidable.then(|| self.evaluate(text, value, old)).flatten() {
                 Some(true) => Fit::Valid,
                 Some(false) => {
                     let message =
@@ -175,7 +226,7 @@ impl Validation {
     }
 
     /// Returns the result of a rule; `None` if it cannot be evaluated here.
-    fn evaluate(&self, text: &str, value: &Value) -> Option<bool> {
+    fn evaluate(&self, text: &str, value: &Value, old: Option<&Value>) -> Option<bool> {
         let mut left = self.steps.get().saturating_sub(text.len() as u64);
         if left == 0 {
             return None;
@@ -183,6 +234,9 @@ impl Validation {
         let parsed = expression::parse(text).ok()?;
         let mut context = expression::context();
         context.add_variable("self", value).ok()?;
+        if let Some(old) = old {
+            context.add_variable("oldSelf", old).ok()?;
+        }
         let result = expression::with_stack(|| parsed.evaluate(&context, &mut left));
         self.steps.set(left);
         match result {
@@ -191,22 +245,29 @@ impl Validation {
         }
     }
 
-    fn object(&self, fields: &Map<String, Value>, schema: &Value, pointer: &str) -> Fit {
+    fn object(&self, fields: &Map<String, Value>, old: Option<&Value>, schema: &Value, pointer: &str) -> Fit {
         if !has_type(schema, "object") {
             return wrong_type(pointer, schema["type"].as_str().unwrap_or_default());
         }
         if flag_at(schema, "/x-kubernetes-embedded-resource") {
             return Fit::Unknown(format!("has an embedded resource at {}", dotted(pointer)));
         }
-        let mut fit = self.required(fields, schema, pointer);
+        let mut fit = self.required(fields, old, schema, pointer);
+        if self.is_whole && old.and_then(Value::as_object) != Some(fields) {
+            fit = fit.and(|| size_fit(fields.len(), schema, ["minProperties", "maxProperties"], pointer));
+        }
         for (key, value) in fields {
-            fit = fit.and(|| self.field(value, schema, &format!("{pointer}/{}", escape(key)), key));
+            let old = old.and_then(|old| old.get(key));
+            fit = fit.and(|| self.field(value, old, schema, &format!("{pointer}/{}", escape(key)), key));
         }
         fit
     }
 
     /// Checks the required fields. A default fills a missing one in, and so can the live object.
-    fn required(&self, fields: &Map<String, Value>, schema: &Value, pointer: &str) -> Fit {
+    fn required(&self, fields: &Map<String, Value>, old: Option<&Value>, schema: &Value, pointer: &str) -> Fit {
+        if old.and_then(Value::as_object) == Some(fields) {
+            return Fit::Valid;
+        }
         let mut names = list_at(schema, "/required").iter().filter_map(Value::as_str);
         let missing = names.find(|name| {
             let property = schema.get("properties").and_then(|properties| properties.get(*name));
@@ -214,7 +275,7 @@ impl Validation {
         });
         match missing {
             None => Fit::Valid,
-            Some(name) if self.is_new => Fit::invalid(
+            Some(name) if self.is_whole => Fit::invalid(
                 &format!("{pointer}/{}", escape(name)),
                 format!("{}.{name}: Required value", dotted(pointer)),
             ),
@@ -222,25 +283,41 @@ impl Validation {
         }
     }
 
-    fn list(&self, items: &[Value], schema: &Value, pointer: &str) -> Fit {
+    /// Validates a list. Its items replace those of an old list with the same keys, or none.
+    fn list(&self, items: &[Value], old: Option<&Value>, schema: &Value, pointer: &str) -> Fit {
         if !has_type(schema, "array") {
             return wrong_type(pointer, schema["type"].as_str().unwrap_or_default());
         }
-        let mut fit = match schema.get("maxItems").and_then(Value::as_u64) {
-            Some(most) if items.len() as u64 > most => {
-                Fit::invalid(pointer, format!("{}: must have at most {most} items", dotted(pointer)))
-            }
-            _ => Fit::Valid,
-        };
-        let Some(schema) = schema.get("items") else { return fit };
+        let old = old.and_then(Value::as_array);
+        let stays = old.is_some_and(|old| old.as_slice() == items);
+        let mut fit = if stays { Fit::Valid } else { size_fit(items.len(), schema, ["minItems", "maxItems"], pointer) };
+        let Some(inner) = schema.get("items") else { return fit };
+        let has_keys = old.is_some() && !stays && schema["x-kubernetes-list-type"] == "map";
         for (at, item) in items.iter().enumerate() {
-            fit = fit.and(|| self.value(item, schema, &format!("{pointer}/{at}")));
+            let old = old.filter(|_| stays).and_then(|old| old.get(at));
+            let of_item = || match self.value(item, old, inner, &format!("{pointer}/{at}")) {
+                Fit::Invalid(misfit) if has_keys && !misfit.is_never_ratcheted() => {
+                    Fit::Unknown(format!("has rules for items of {}", dotted(pointer)))
+                }
+                fit => fit,
+            };
+            fit = fit.and(of_item);
         }
         fit
     }
 }
 
-fn scalar_fit(value: &Value, schema: &Value, pointer: &str) -> Fit {
+/// Sets fields of an object to those of another one.
+fn merge(object: &mut Value, over: &Value) {
+    match (object, over) {
+        (Value::Object(fields), Value::Object(over)) => {
+            over.iter().for_each(|(key, value)| merge(fields.entry(key.clone()).or_insert(Value::Null), value));
+        }
+        (object, over) => *object = over.clone(),
+    }
+}
+
+fn scalar_fit(value: &Value, stays: bool, schema: &Value, pointer: &str) -> Fit {
     let expected = schema["type"].as_str().unwrap_or_default();
     let fits = match expected {
         "string" => value.is_string(),
@@ -254,6 +331,7 @@ fn scalar_fit(value: &Value, schema: &Value, pointer: &str) -> Fit {
         return wrong_type(pointer, expected);
     }
     match value {
+        _ if stays => Fit::Valid,
         Value::String(text) => text_fit(text, schema, pointer),
         Value::Number(_) => number_fit(value.as_f64().unwrap_or_default(), schema, pointer),
         _ => Fit::Valid,
@@ -279,10 +357,28 @@ fn text_fit(text: &str, schema: &Value, pointer: &str) -> Fit {
 
 fn number_fit(number: f64, schema: &Value, pointer: &str) -> Fit {
     let [least, most] = ["minimum", "maximum"].map(|key| schema.get(key).and_then(Value::as_f64));
-    if most.is_some_and(|most| number > most) || least.is_some_and(|least| number < least) {
+    let [above, below] = ["/exclusiveMinimum", "/exclusiveMaximum"].map(|key| flag_at(schema, key));
+    if most.is_some_and(|most| number > most || (below && number == most))
+        || least.is_some_and(|least| number < least || (above && number == least))
+    {
         return Fit::invalid(pointer, format!("{}: is out of range", dotted(pointer)));
     }
     Fit::Valid
+}
+
+/// Checks the number of items or fields.
+fn size_fit(size: usize, schema: &Value, bounds: [&str; 2], pointer: &str) -> Fit {
+    let [least, most] = bounds.map(|bound| schema.get(bound).and_then(Value::as_u64));
+    let size = size as u64;
+    match (least, most) {
+        (Some(least), _) if size < least => {
+            Fit::invalid(pointer, format!("{}: must have at least {least} items", dotted(pointer)))
+        }
+        (_, Some(most)) if size > most => {
+            Fit::invalid(pointer, format!("{}: must have at most {most} items", dotted(pointer)))
+        }
+        _ => Fit::Valid,
+    }
 }
 
 fn is_listed(value: &Value, schema: &Value, pointer: &str) -> Fit {
@@ -305,7 +401,7 @@ fn keeps_unknown_fields(schema: &Value) -> bool {
 }
 
 fn wrong_type(pointer: &str, expected: &str) -> Fit {
-    Fit::invalid(pointer, format!("{}: expected {expected}", dotted(pointer)))
+    Fit::invalid(pointer, format!("{NO_TYPED_PATCH}: {}: expected {expected}", dotted(pointer)))
 }
 
 /// Returns a JSON pointer as the API server writes a path.
@@ -330,7 +426,7 @@ mod tests {
 
     fn fit(schema: &Value, spec: &Value) -> Fit {
         let manifest = json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec});
-        validate(&manifest, &definition(schema), "v1", true)
+        validate(&manifest, &definition(schema), "v1", Live::Absent)
     }
 
     #[test]
@@ -338,8 +434,9 @@ mod tests {
         let schema = json!({"type": "object", "required": ["size"], "properties": {
             "size": {"type": "string", "enum": ["a", "b"]}, "count": {"type": "integer", "minimum": 1, "maximum": 5},
             "port": {"x-kubernetes-int-or-string": true}, "name": {"type": "string", "pattern": "^x", "maxLength": 3},
-            "tags": {"type": "array", "maxItems": 1, "items": {"type": "string"}},
-            "map": {"type": "object", "additionalProperties": {"type": "boolean"}},
+            "tags": {"type": "array", "minItems": 1, "maxItems": 1, "items": {"type": "string"}},
+            "share": {"type": "number", "minimum": 0, "exclusiveMinimum": true},
+            "map": {"type": "object", "maxProperties": 1, "additionalProperties": {"type": "boolean"}},
             "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
         for spec in [
             json!({"size": "a", "count": 3, "port": "http", "name": "xy", "tags": ["t"], "map": {"a/b": true}}),
@@ -357,7 +454,10 @@ mod tests {
             (json!({"size": "a", "name": "y"}), "/spec/name"),
             (json!({"size": "a", "name": "xxxx"}), "/spec/name"),
             (json!({"size": "a", "tags": ["s", "t"]}), "/spec/tags"),
+            (json!({"size": "a", "tags": []}), "/spec/tags"),
             (json!({"size": "a", "tags": {}}), "/spec/tags"),
+            (json!({"size": "a", "share": 0}), "/spec/share"),
+            (json!({"size": "a", "map": {"a": true, "b": true}}), "/spec/map"),
             (json!({"size": "a", "map": {"a/b": 1}}), "/spec/map/a~1b"),
         ] {
             let found = fit(&schema, &spec);
@@ -372,7 +472,7 @@ mod tests {
         assert!(matches!(fit(&rules, &json!({"size": "a"})), Fit::Unknown(_)));
         assert!(matches!(fit(&rules, &json!({"time": "now", "typo": 1})), Fit::Invalid(_)));
         assert!(matches!(fit(&rules, &json!({"size": null})), Fit::Unknown(_)));
-        let other = validate(&json!({"spec": {}}), &definition(&rules), "v2", true);
+        let other = validate(&json!({"spec": {}}), &definition(&rules), "v2", Live::Absent);
         assert!(
             matches!(other, Fit::Invalid(misfit) if misfit.is_never_ratcheted()),
             "a version that it does not have"
@@ -393,7 +493,7 @@ mod tests {
             let found = fit(&schema, &spec);
             assert!(matches!(&found, Fit::Invalid(misfit) if misfit.pointer == pointer), "{spec}: {found:?}");
         }
-        let merged = |spec: Value| validate(&json!({"spec": spec}), &definition(&schema), "v1", false);
+        let merged = |spec: Value| validate(&json!({"spec": spec}), &definition(&schema), "v1", Live::Unread);
         assert!(matches!(merged(json!({"size": "a"})), Fit::Invalid(_)), "a single value is known");
         assert!(matches!(merged(json!({"most": 2})), Fit::Unknown(_)), "the live object may have the other field");
         assert!(matches!(merged(json!({"size": "xa"})), Fit::Unknown(_)), "the old value is not read");
@@ -403,9 +503,53 @@ mod tests {
     fn a_required_field_can_be_in_the_live_object_or_have_a_default() {
         let schema = json!({"type": "object", "required": ["size"], "properties": {"size": {"type": "string"}}});
         let manifest = json!({"spec": {}});
-        assert!(matches!(validate(&manifest, &definition(&schema), "v1", false), Fit::Unknown(_)));
+        assert!(matches!(validate(&manifest, &definition(&schema), "v1", Live::Unread), Fit::Unknown(_)));
         let schema = json!({"type": "object", "required": ["size"],
             "properties": {"size": {"type": "string", "default": "a"}}});
         assert_eq!(fit(&schema, &json!({})), Fit::Valid);
+    }
+
+    /// Returns how a spec fits a schema in place of a live one, as `valid`, `unknown` or the pointer of an invalid value.
+    fn replacing(schema: &Value, live: &Value, spec: &Value) -> String {
+        let [live, manifest] = [live, spec].map(|spec| json!({"metadata": {"name": "w"}, "spec": spec}));
+        match validate(&manifest, &definition(schema), "v1", Live::Read(&live)) {
+            Fit::Valid => "valid".to_owned(),
+            Fit::Unknown(_) => "unknown".to_owned(),
+            Fit::Invalid(misfit) => misfit.pointer,
+        }
+    }
+
+    #[test]
+    fn a_rule_compares_with_the_live_value() {
+        let schema = json!({"type": "object", "properties": {"color": {"type": "string"},
+            "size": {"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}});
+        let live = json!({"size": "a"});
+        assert_eq!(replacing(&schema, &live, &json!({"size": "b"})), "/spec/size");
+        assert_eq!(replacing(&schema, &live, &json!({"size": "a", "color": "red"})), "valid");
+        assert_eq!(replacing(&schema, &json!({"color": "red"}), &json!({"size": "b"})), "valid", "it replaces nothing");
+    }
+
+    #[test]
+    fn what_stays_as_it_is_may_be_invalid_beside_a_change() {
+        let schema = json!({"type": "object", "required": ["color"], "properties": {"color": {"type": "string"},
+            "size": {"type": "string", "enum": ["b", "c"]}, "list": {"type": "array", "maxItems": 1,
+            "items": {"type": "string", "x-kubernetes-validations": [{"rule": "self != 'x'"}]}}}});
+        let live = json!({"size": "a", "list": ["x", "y"]});
+        assert_eq!(replacing(&schema, &live, &live), "valid");
+        assert_eq!(replacing(&schema, &live, &json!({"size": "b", "list": ["x", "y"]})), "/spec/color");
+        let coloured = |size: &str, list: Value| json!({"size": size, "list": list, "color": "red"});
+        assert_eq!(replacing(&schema, &live, &coloured("a", json!(["x", "y"]))), "valid");
+        assert_eq!(replacing(&schema, &live, &coloured("d", json!(["x", "y"]))), "/spec/size");
+        assert_eq!(replacing(&schema, &live, &coloured("a", json!(["x"]))), "/spec/list/0");
+        let foreign = json!({"size": "a", "color": "red"});
+        assert_eq!(replacing(&schema, &foreign, &json!({"size": "b"})), "unknown", "another manager may have set it");
+    }
+
+    #[test]
+    fn what_the_schema_does_not_declare_is_dropped_from_the_live_object_and_refused_in_the_manifest() {
+        let schema = json!({"type": "object", "properties": {"size": {"type": "string"}}});
+        let live = json!({"size": "a", "old": "x"});
+        assert_eq!(replacing(&schema, &live, &json!({"size": "b"})), "valid");
+        assert_eq!(replacing(&schema, &live, &live), "/spec/old");
     }
 }

@@ -27,4 +27,4 @@ pub(crate) use kustomization_file::is_kustomization_file;
 pub use needs::{Answers, BuildContext, Needs, Run};
 pub use objects::data::DataOverrides;
 pub use run::{build, build_text};
-pub use substitute::secrets_in_use;
+pub use substitute::{config_maps_in_use, secrets_in_use};

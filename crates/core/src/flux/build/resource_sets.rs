@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::iter;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -11,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::objects::{BuiltObject, MaskedObject, objects, yaml};
 use crate::flux::kinds;
 use crate::kubernetes::object::{ObjectId, flag_at, list_at};
-use crate::ownership::schemes::flux_operator::GROUP;
+use crate::ownership::schemes::flux_operator::{GROUP, SET};
 use crate::private::{PLACEHOLDER, Private};
 use crate::text::hex;
 
@@ -90,13 +91,57 @@ pub(crate) fn permuted(
 
 /// Returns an input with the provider that gives it.
 fn with_provider(input: &Value, provider: &ObjectId) -> Value {
+    with_provider_in("provider", input, provider)
+}
+
+fn with_provider_in(field: &str, input: &Value, provider: &ObjectId) -> Value {
     let mut provided = input.clone();
     if let Some(fields) = provided.as_object_mut() {
         let (kind, name, namespace) = (&provider.kind, &provider.name, &provider.namespace);
         let about = json!({"apiVersion": format!("{GROUP}/v1"), "kind": kind, "name": name, "namespace": namespace});
-        fields.insert("provider".to_owned(), about);
+        fields.insert(field.to_owned(), about);
     }
     provided
+}
+
+/// Expression in a template for the provider of an input, and its field. The program says that the ResourceSet gives all of its
+/// inputs, so templates are given another field to read.
+const READS_PROVIDER: &str = "inputs.provider";
+const PROVIDED_BY: &str = "providedBy10810817";
+
+/// Returns an input of a provider, for a spec that reads the provider of its inputs.
+pub(crate) fn provided_by(spec: &Value, input: &Value, provider: &ObjectId) -> Value {
+    if reads_provider(spec) { with_provider_in(PROVIDED_BY, input, provider) } else { input.clone() }
+}
+
+fn reads_provider(spec: &Value) -> bool {
+    let text = spec.to_string();
+    text.split(READS_PROVIDER).skip(1).any(|rest| !continues(rest))
+}
+
+/// Returns true if a text continues a name.
+fn continues(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+}
+
+/// Returns a spec whose templates find the provider of an input where [`provided_by`] has it.
+pub(crate) fn reading_providers(id: &ObjectId, spec: &Value) -> Value {
+    if !reads_provider(spec) {
+        return spec.clone();
+    }
+    let text = spec.to_string();
+    let mut parts = text.split(READS_PROVIDER);
+    let mut replaced = parts.next().unwrap_or_default().to_owned();
+    for rest in parts {
+        let field = if continues(rest) { READS_PROVIDER.to_owned() } else { format!("inputs.{PROVIDED_BY}") };
+        replaced.push_str(&field);
+        replaced.push_str(rest);
+    }
+    let mut reading: Value = serde_json::from_str(&replaced).unwrap_or_else(|_| spec.clone());
+    if let Some(own) = reading.get_mut("inputs").and_then(Value::as_array_mut) {
+        own.iter_mut().for_each(|input| *input = with_provider_in(PROVIDED_BY, input, id));
+    }
+    reading
 }
 
 /// Returns a name as the key of inputs in templates: small letters and digits, in words that `_` separates.
@@ -188,6 +233,22 @@ fn adler32(bytes: &[u8]) -> u32 {
 pub(crate) fn generated_objects(text: &str) -> Result<Vec<BuiltObject>, String> {
     let documents = yaml::documents(text)?;
     Ok(documents.into_iter().flat_map(|document| objects(document.value, None)).collect())
+}
+
+/// Returns objects with the labels of `commonMetadata` that take the place of those of the ResourceSet: the controller sets its own
+/// labels before them, and the program after them.
+///
+/// Source: flux-operator v0.58.1 `apply` in `internal/controller/resourceset_controller.go`.
+pub(crate) fn with_common_labels(mut objects: Vec<BuiltObject>, spec: &Value) -> Vec<BuiltObject> {
+    let labels = spec.pointer("/commonMetadata/labels").and_then(Value::as_object).into_iter().flatten();
+    for (key, value) in labels.filter(|(key, _)| SET.contains(&key.as_str())) {
+        for built in &mut objects {
+            let mut manifest = Value::clone(&built.manifest);
+            manifest["metadata"]["labels"][key] = value.clone();
+            built.manifest = Arc::new(manifest);
+        }
+    }
+    objects
 }
 
 /// Returns true if the output has a resource whose name is empty or no text, such as `y`. flux-operator refuses all then.

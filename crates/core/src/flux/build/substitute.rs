@@ -10,8 +10,7 @@ use super::charts::values::values_sources;
 use super::envsubst;
 use super::objects::data::{DataRef, Lookup};
 use super::objects::undecrypted::UNKNOWN;
-use crate::flux::spec::NamespacedName;
-use crate::kubernetes::object::list_at;
+use crate::kubernetes::object::{Resource, list_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_helmrelease;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -79,18 +78,27 @@ pub(crate) fn variable_sources(spec: &Value) -> impl Iterator<Item = VariableSou
     })
 }
 
+/// Returns the ConfigMaps and Secrets with variables or values of a live owner.
+pub(crate) fn data_references(live: &Resource) -> Vec<DataRef> {
+    let (id, namespace) = (&live.object.id, &live.object.id.namespace);
+    if id.is(GROUP, KIND) {
+        variable_sources(live.spec()).map(|source| source.reference(namespace)).collect()
+    } else if id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND) {
+        values_sources(namespace, live.spec()).map(|source| source.reference).collect()
+    } else {
+        vec![]
+    }
+}
+
 /// Returns the Secrets that live Kustomizations read variables from and live HelmReleases read values from. No other Secret
 /// is read: a tree that nobody has reviewed must not choose which Secrets of the cluster are read.
 pub fn secrets_in_use(snapshot: &Snapshot) -> BTreeSet<DataRef> {
-    let live = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
-    let references = live.flat_map(|full| {
-        let namespace = NamespacedName::of(&full.object.id).namespace;
-        variable_sources(full.spec()).map(|source| source.reference(&namespace)).collect::<Vec<_>>()
-    });
-    let releases =
-        snapshot.resources.iter().filter(|full| full.object.id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND));
-    let values = releases.flat_map(|full| values_sources(&full.object.id.namespace, full.spec()));
-    references.chain(values.map(|source| source.reference)).filter(DataRef::is_secret).collect()
+    snapshot.resources.iter().flat_map(data_references).filter(DataRef::is_secret).collect()
+}
+
+/// Returns the ConfigMaps that live Kustomizations read variables from and live HelmReleases read values from.
+pub fn config_maps_in_use(snapshot: &Snapshot) -> BTreeSet<DataRef> {
+    snapshot.resources.iter().flat_map(data_references).filter(|reference| reference.kind == "ConfigMap").collect()
 }
 
 /// Resolves the variables of a Kustomization's spec; `None` if nothing is substituted. `found` holds the data of every

@@ -1,11 +1,17 @@
 //! Findings about a guard: what is not installed as it should be, and approvals that ended or that nobody used.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
 
 use crate::kubernetes::object::{list_at, parse_time, text_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::DELETION_APPROVED_UNTIL;
+use crate::text::join_limited;
+
+/// Number of users that a finding names.
+const NAMED: usize = 3;
 
 /// Returns what is wrong with the objects of a guard: `wanted` with the live object of each, if it exists.
 pub fn installation_findings(objects: &[(Value, Option<Value>)]) -> Vec<String> {
@@ -17,7 +23,8 @@ pub fn installation_findings(objects: &[(Value, Option<Value>)]) -> Vec<String> 
             continue;
         };
         if !has_all(live.get("spec").unwrap_or(&Value::Null), wanted.get("spec").unwrap_or(&Value::Null)) {
-            findings.push(format!("{named} differs from what this cluster needs now: apply it again"));
+            let users = different_users(live, wanted);
+            findings.push(format!("{named} differs from what this cluster needs now{users}: apply it again"));
         }
         for warning in list_at(live, "/status/typeChecking/expressionWarnings") {
             let (field, text) = (text_at(warning, "/fieldRef"), text_at(warning, "/warning"));
@@ -25,6 +32,24 @@ pub fn installation_findings(objects: &[(Value, Option<Value>)]) -> Vec<String> 
         }
     }
     findings
+}
+
+/// Returns which users a policy names in vain, and which it lacks, in parentheses; empty without any. Each user has a line of its
+/// own in the expression.
+fn different_users(live: &Value, wanted: &Value) -> String {
+    let [live, wanted] = [live, wanted].map(|policy| {
+        let conditions = list_at(policy, "/spec/matchConditions").iter();
+        let lines = conditions.flat_map(|condition| text_at(condition, "/expression").lines());
+        lines
+            .map(|line| line.trim().trim_end_matches(','))
+            .filter(|line| line.starts_with('"'))
+            .collect::<BTreeSet<_>>()
+    });
+    let parts = [("not needed", live.difference(&wanted)), ("missing", wanted.difference(&live))];
+    let parts = parts.map(|(what, users)| (what, users.copied().collect::<Vec<_>>()));
+    let parts = parts.iter().filter(|(_, users)| !users.is_empty());
+    let parts: Vec<String> = parts.map(|(what, users)| format!("{what}: {}", join_limited(users, NAMED))).collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 
 /// Returns true if a live value is a wanted one, but for what the server adds. Any other field could exempt deletions, such as

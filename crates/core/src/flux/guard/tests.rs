@@ -140,6 +140,12 @@ fn findings_name_what_is_missing_different_or_over() {
     };
     let found = installation_findings(&pairs(&live));
     assert_eq!(found.len(), 5, "four policies lack a user, and one has a warning: {found:?}");
+    let lacks = format!(
+        "ValidatingAdmissionPolicy {NAME}-kinds differs from what this cluster needs now (missing: \"b\"): apply it again"
+    );
+    assert_eq!(found[0], lacks);
+    let extended = guard(&["a", "b", "c"]).manifests();
+    assert!(installation_findings(&pairs(&extended))[0].contains(" (not needed: \"c\"): apply it again"));
     assert!(found[2].ends_with("the API server finds a mistake in spec.x: undefined"), "{found:?}");
     assert_eq!(installation_findings(&pairs(&wanted)), [""; 0]);
     let added = |at: usize, pointer: &str, field: &str, value: Value| {

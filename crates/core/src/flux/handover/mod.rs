@@ -5,6 +5,7 @@
 //! that loses an object, and leaves out what turns out not to be needed. It is bounded and has no randomness.
 
 mod edit;
+pub mod leaving_out;
 pub mod patch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use serde_json::Value;
 use crate::flux::kinds::SOURCE_GROUP;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::deletion::volumes::CLAIM;
+use crate::kubernetes::gap::{EFFECTS, Gap, GapKind};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
@@ -24,9 +26,9 @@ use crate::ownership::schemes::flux_operator as operator;
 use crate::ownership::{Members, OwnerId};
 use crate::plan::alarm::AlarmCode;
 use crate::plan::mask::SecretMask;
-use crate::plan::{Action, Alarm, Change, FinishedPlan, Plan, ReasonCode};
-use patch::FilePatch;
+use crate::plan::{Action, Alarm, Change, FinishedPlan, Outcome, Plan, ReasonCode};
 pub use patch::Hold;
+use patch::{Field, FilePatch};
 
 /// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/handover/v1";
@@ -52,12 +54,26 @@ pub struct Loss {
     holder: Option<(ObjectId, &'static [Hold])>,
     /// Object whose deletion is the cause, such as its namespace or an owner.
     cause: Option<ObjectId>,
+    /// The objects whose deletion leads to this one, and what would hold them.
+    above: BTreeSet<ObjectId>,
 }
 
 impl Loss {
     /// Returns the owner or object on which a setting would prevent the deletion.
     pub fn holder(&self) -> Option<&ObjectId> {
         self.holder.as_ref().map(|(id, _)| id)
+    }
+
+    /// Returns the same with a mark on the object itself in place of a setting of a Kustomization that stays: that setting would keep
+    /// everything else that the Kustomization lets go of, too.
+    #[must_use]
+    pub fn with_mark(self) -> Self {
+        match self.holder {
+            Some((_, [Hold::KeepInventory, ..])) => {
+                Self { holder: Some((self.object.clone(), &[Hold::Protect])), ..self }
+            }
+            _ => self,
+        }
     }
 }
 
@@ -77,11 +93,28 @@ pub fn losses<'p>(
     wanted: &BTreeSet<ObjectId>,
 ) -> Vec<Loss> {
     let managed = listed(last);
-    let deletions = steps.into_iter().flat_map(|(plan, secrets)| plan.deletions().map(move |change| (change, secrets)));
     // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
     let is_lost = |id: &ObjectId| wanted.contains(id) || (last.object(id).is_some() && managed.contains(id));
-    let lost = deletions.filter(|(change, _)| is_lost(&change.object.id) || change.may_come_back);
-    lost.map(|(change, secrets)| loss(change, secrets)).collect()
+    let losses = steps.into_iter().flat_map(|(plan, secrets)| {
+        let rows: BTreeMap<&ObjectId, &Change> = plan.deletions().map(|change| (&change.object.id, change)).collect();
+        let lost = plan.deletions().filter(|change| is_lost(&change.object.id) || change.may_come_back);
+        lost.map(|change| Loss { above: holders_above(change, &rows, secrets), ..loss(change, secrets) })
+            .collect::<Vec<_>>()
+    });
+    losses.collect()
+}
+
+/// Returns the objects whose deletion leads to that of an object, the cause, the cause of the cause, and so on, and what would hold them.
+fn holders_above(change: &Change, rows: &BTreeMap<&ObjectId, &Change>, secrets: &SecretMask) -> BTreeSet<ObjectId> {
+    let (mut seen, mut next) = (BTreeSet::new(), change.cause.as_ref());
+    let mut holders = BTreeSet::new();
+    while let Some(row) = next.filter(|id| seen.insert(*id)).and_then(|id| rows.get(id)) {
+        holders.extend(
+            holder(row).map(|(id, _)| id).into_iter().chain([row.object.id.clone()]).map(|id| secrets.written(&id)),
+        );
+        next = row.cause.as_ref();
+    }
+    holders
 }
 
 /// Returns the objects that the inventories of a state list.
@@ -110,9 +143,18 @@ pub fn managed_from_roots(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectI
     let is_listed = |index: &Index<'_>, id: &ObjectId| index.recorded_by(id).iter().any(|owner| !owner.is_object(id));
     let mut queue: Vec<&ObjectId> = after.owners().filter_map(|owner| Some(&owner.object?.id)).collect();
     queue.retain(|id| !is_listed(&before, id) && !is_listed(&after, id));
+    listed_below(queue, &after)
+}
+
+/// Returns the objects that owners have in a state, and those that the owners among these have.
+pub fn managed_below(owners: &[ObjectId], state: &Snapshot) -> BTreeSet<ObjectId> {
+    listed_below(owners.iter().collect(), &Index::build(state))
+}
+
+fn listed_below<'a>(mut queue: Vec<&'a ObjectId>, index: &'a Index<'a>) -> BTreeSet<ObjectId> {
     let mut managed = BTreeSet::new();
     while let Some(id) = queue.pop() {
-        let Some(Members::Listed(members)) = after.owner_of_object(id).map(|owner| &owner.members) else { continue };
+        let Some(Members::Listed(members)) = index.owner_of_object(id).map(|owner| &owner.members) else { continue };
         queue.extend(members.iter().filter(|member| managed.insert((*member).clone())));
     }
     managed
@@ -125,6 +167,7 @@ fn loss(change: &Change, secrets: &SecretMask) -> Loss {
         holder: holder(change).map(|(id, holds)| (secrets.written(&id), holds)),
         owner: change.owner.clone().map(|owner| secrets.masked_owner(owner)),
         reason: secrets.mask(&change.reason.to_string()),
+        above: BTreeSet::new(),
     }
 }
 
@@ -237,7 +280,16 @@ pub fn ended_marks(first: &Snapshot, last: &Snapshot, manager: &str) -> Vec<Obje
     marked.filter(|id| last.object(id).is_some() && !goes_on(id)).cloned().collect()
 }
 
-/// What stays behind of a HelmRelease that is suspended before it is deleted.
+/// Returns an object that keeps a mark of a hold after the last step: its new owner applies it with another field manager.
+pub fn mark_left<'h>(holds: &'h Holds, first: &Snapshot, last: &Snapshot) -> Option<&'h ObjectId> {
+    let Field { name, .. } = Hold::Protect.field();
+    let is_marked =
+        |state: &Snapshot, id: &ObjectId| state.object(id).is_some_and(|object| object.annotations.get(name).is_some());
+    let mut marked = holds.iter().filter(|(_, hold)| **hold == Hold::Protect).map(|(id, _)| id);
+    marked.find(|id| is_marked(last, id) && !is_marked(first, id))
+}
+
+/// What stays behind of a HelmRelease that is suspended when it is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains {
     pub release: ObjectId,
@@ -247,13 +299,16 @@ pub struct Remains {
     pub marks: bool,
 }
 
-/// Returns what stays behind of the HelmReleases with a hold, where something does.
+/// Returns what stays behind of the HelmReleases that are deleted while they are suspended, by a hold or before the steps, where
+/// something does.
 pub fn remains(holds: &Holds, first: &Snapshot, last: &Snapshot) -> Vec<Remains> {
     let (before, after) = (Index::build(first), Index::build(last));
     let later = last.resources.iter().filter(|full| full.object.id.is_here(releases::GROUP, releases::KIND));
     let later: Vec<_> = later.map(|full| releases::release_record(&full.object.id, full.spec())).collect();
-    let suspended = holds.iter().filter(|(_, hold)| **hold == Hold::Suspend).map(|(id, _)| id);
-    let remains = suspended.map(|id| {
+    let held = holds.iter().filter(|(_, hold)| **hold == Hold::Suspend).map(|(id, _)| id);
+    let gone = suspended(first).filter(|id| id.is_here(releases::GROUP, releases::KIND) && last.object(id).is_none());
+    let suspended: BTreeSet<&ObjectId> = held.chain(gone).collect();
+    let remains = suspended.into_iter().map(|id| {
         let recorded = first.resource(id).and_then(|full| ReleaseTarget::recorded(&full.content));
         let members = before.owner_of_object(id).map(|owner| &owner.members);
         let listed = if let Some(Members::Listed(members)) = members { &members[..] } else { &[] };
@@ -287,6 +342,31 @@ pub fn contested(first: &Snapshot, last: &Snapshot) -> Option<(ObjectId, Vec<Own
     })
 }
 
+/// Returns what is not known if one of these plans deletes objects: whether Kustomizations that the change makes take them over, of which
+/// no planned source has the objects.
+pub fn unfollowed<'p>(plans: impl IntoIterator<Item = &'p Plan>, first: &Snapshot, last: &Snapshot) -> Vec<Gap> {
+    let plans: Vec<&Plan> = plans.into_iter().collect();
+    if !plans.iter().flat_map(|plan| plan.deletions()).any(|change| !change.object.id.is(GROUP, KIND)) {
+        return vec![];
+    }
+    let rows = plans.iter().flat_map(|plan| plan.owners()).filter(|row| row.outcome == Outcome::Blocked);
+    let blocked: BTreeSet<&OwnerId> = rows.map(|row| &row.owner).collect();
+    let new = last.resources.iter().filter(|full| full.object.id.is_here(GROUP, KIND));
+    let new = new.filter(|full| first.object(&full.object.id).is_none() && !full.flag("/spec/suspend"));
+    let open = new.filter(|full| full.at("/status/inventory").is_none()).filter_map(|full| {
+        let ObjectId { namespace, name, .. } = &full.object.id;
+        let owner = OwnerId::new("flux", KIND, namespace, name);
+        let message = "what it applies is not in this checkout, and it takes over what it finds: that may be what the change deletes";
+        (!blocked.contains(&owner)).then(|| Gap {
+            kind: GapKind::Failed,
+            subject: format!("{EFFECTS}{owner}"),
+            namespace: None,
+            message: message.to_owned(),
+        })
+    });
+    open.collect()
+}
+
 /// Returns the object of one of these owners that another owner had at first and that none has in the end.
 pub fn left_behind(first: &Snapshot, last: &Snapshot, owners: &[OwnerId]) -> Option<ObjectId> {
     let (before, after) = (listed(first), listed(last));
@@ -312,9 +392,21 @@ fn set_in_spec(state: &mut Snapshot, id: &ObjectId, field: &str, value: Value) {
 /// Returns the Kustomizations and HelmReleases that are suspended in the first state and that are still there in the last one: what a
 /// commit changes for them happens once they are resumed.
 pub fn parked(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
+    suspended(first).filter(|id| last.object(id).is_some()).cloned().collect()
+}
+
+/// Returns the Kustomizations and HelmReleases that are suspended in the last state and that were not in the first one: what the change
+/// gives them they take over once they are resumed.
+pub fn put_to_sleep(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
+    let before: BTreeSet<&ObjectId> = suspended(first).collect();
+    suspended(last).filter(|id| !before.contains(id)).cloned().collect()
+}
+
+/// Returns the Kustomizations and HelmReleases that are suspended.
+fn suspended(state: &Snapshot) -> impl Iterator<Item = &ObjectId> {
     let is_owner = |id: &ObjectId| id.is_here(GROUP, KIND) || id.is_here(releases::GROUP, releases::KIND);
-    let suspended = first.resources.iter().filter(|full| is_owner(&full.object.id) && full.flag("/spec/suspend"));
-    suspended.map(|full| full.object.id.clone()).filter(|id| last.object(id).is_some()).collect()
+    let suspended = state.resources.iter().filter(move |full| is_owner(&full.object.id) && full.flag("/spec/suspend"));
+    suspended.map(|full| &full.object.id)
 }
 
 /// Ends the suspension of owners in a state.
@@ -565,6 +657,24 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_names_what_would_hold_the_objects_above_it() {
+        let child = testing::object(GROUP, KIND, "flux-system", "child");
+        let of_root = Change { object: (&child).into(), ..deletion("root", ReasonCode::NotInBuild) };
+        let content = Change { cause: Some(child.id), ..deletion("child", ReasonCode::OwnerDeleted) };
+        let mut plan = plan(of_root);
+        plan.add_changes([content]);
+        let last = testing::snapshot(
+            vec![testing::object("", "ConfigMap", "shop", "a")],
+            vec![testing::kustomization("new", &["shop_a__ConfigMap"])],
+        );
+        let lost = losses([(&plan, &SecretMask::default())], &last, &BTreeSet::new());
+        assert_eq!(
+            lost.iter().map(|loss| loss.above.clone()).collect::<Vec<_>>(),
+            [BTreeSet::from([key("root"), key("child")])]
+        );
+    }
+
+    #[test]
     fn what_an_owner_has_that_is_only_kept_is_not_managed_from_a_root() {
         let child = |name: &str| format!("flux-system_{name}_kustomize.toolkit.fluxcd.io_Kustomization");
         let state = |root: &[&str]| {
@@ -644,6 +754,42 @@ mod tests {
     }
 
     #[test]
+    fn what_the_change_suspends_takes_over_later() {
+        let suspended = |mut owner: Resource| {
+            owner.content["spec"]["suspend"] = true.into();
+            owner
+        };
+        let state = |owners: Vec<Resource>| {
+            testing::snapshot(owners.iter().map(|owner| owner.object.clone()).collect(), owners)
+        };
+        let [old, new] = ["old", "new"].map(|name| testing::kustomization(name, &["shop_a__ConfigMap"]));
+        let first = state(vec![suspended(old.clone())]);
+        assert_eq!(put_to_sleep(&first, &state(vec![suspended(old.clone()), suspended(new.clone())])), [key("new")]);
+        assert_eq!(put_to_sleep(&state(vec![old.clone()]), &state(vec![suspended(old)])), [key("old")], "it stays");
+        let child = testing::kustomization("root", &["flux-system_new_kustomize.toolkit.fluxcd.io_Kustomization"]);
+        let below = managed_below(&[key("root")], &state(vec![new, child]));
+        assert_eq!(below.iter().map(|id| &*id.name).collect::<Vec<_>>(), ["a", "new"]);
+    }
+
+    #[test]
+    fn a_new_owner_whose_objects_are_elsewhere_may_take_over_what_is_deleted() {
+        let first = testing::snapshot(vec![], vec![]);
+        let state = |content: Value| {
+            let mut owner = testing::kustomization("new", &[]);
+            owner.content = content;
+            testing::snapshot(vec![owner.object.clone()], vec![owner])
+        };
+        let elsewhere = || state(serde_json::json!({"spec": {}}));
+        let gaps = |plan: &Plan, last: &Snapshot| unfollowed([plan], &first, last).len();
+        let deleting = plan(deletion("old", ReasonCode::OwnerDeleted));
+        assert_eq!(gaps(&deleting, &elsewhere()), 1);
+        assert_eq!(gaps(&Plan::default(), &elsewhere()), 0, "nothing is deleted");
+        assert_eq!(gaps(&deleting, &state(serde_json::json!({"status": {"inventory": {}}}))), 0, "it is followed");
+        assert_eq!(gaps(&deleting, &state(serde_json::json!({"spec": {"suspend": true}}))), 0, "it applies nothing");
+        assert_eq!(unfollowed([&deleting], &elsewhere(), &elsewhere()), [], "it is not new");
+    }
+
+    #[test]
     fn a_mark_ends_once_the_release_has_let_go_of_its_object() {
         let manager = "gitops-handover";
         let mark = testing::owner_of(manager, false, 0, &[Hold::Keep.field().name]);
@@ -663,6 +809,20 @@ mod tests {
         assert_eq!(ends(&held, &state(&["b"], taken_over())), 1);
         assert_eq!(ends(&held, &held), 0, "another handover needs it");
         assert_eq!(ends(&state(&["b"], taken_over()), &state(&["b"], taken_over())), 1, "it was interrupted");
+    }
+
+    #[test]
+    fn a_mark_that_the_new_owner_does_not_take_away_is_left() {
+        let state = |annotations: &[(&str, &str)]| {
+            let annotations = annotations.iter().copied().collect();
+            let object = ObjectMetadata { annotations, ..testing::object("", "ConfigMap", "shop", "a") };
+            testing::snapshot(vec![object], vec![])
+        };
+        let holds = Holds::from([(state(&[]).objects[0].id.clone(), Hold::Protect)]);
+        let marked = || state(&[("kustomize.toolkit.fluxcd.io/prune", "disabled")]);
+        let left = |first: &Snapshot, last: &Snapshot| mark_left(&holds, first, last).is_some();
+        assert!(left(&state(&[]), &marked()), "Helm has another field manager");
+        assert!(!left(&state(&[]), &state(&[])) && !left(&marked(), &marked()));
     }
 
     #[test]
@@ -686,6 +846,11 @@ mod tests {
         assert_eq!(of(state(testing::kustomization("web", &["shop_a__ConfigMap"]))), [(true, true)]);
         assert_eq!(of(state(release("site", serde_json::json!({})))), [(true, false)]);
         assert_eq!(of(state(release("site", serde_json::json!({"releaseName": "web"})))), [], "its history goes on");
+        let suspended = state(release("web", serde_json::json!({"suspend": true})));
+        let later = state(testing::kustomization("web", &["shop_a__ConfigMap"]));
+        let found = remains(&Holds::new(), &suspended, &later);
+        assert_eq!(found.len(), 1, "an earlier step, or somebody else, has suspended it");
+        assert_eq!(remains(&Holds::new(), &suspended, &suspended), [], "it stays");
     }
 
     #[test]
@@ -700,7 +865,14 @@ mod tests {
         let second = next_holds(&first, &mut tried, &given_away, &live).unwrap();
         assert_eq!(second, Holds::from([(key("old"), Hold::Orphan)]));
         assert!(next_holds(&second, &mut tried, &given_away, &live).is_err());
+        let object = given_away[0].object.clone();
+        let mut both = live.clone();
+        both.replace_object(&object, Some(testing::object("", "ConfigMap", "shop", "a")));
+        let marked = given_away.clone().map(Loss::with_mark);
+        let marks = next_holds(&Holds::new(), &mut BTreeSet::new(), &marked, &both).unwrap();
+        assert_eq!(marks, Holds::from([(object, Hold::Protect)]), "what else the owner lets go of goes");
         let deleted = [loss(&deletion("old", ReasonCode::OwnerDeleted))];
+        assert_eq!(deleted[0].clone().with_mark(), deleted[0], "it keeps nothing else");
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &deleted, &live).unwrap();
         assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]));
         let release = testing::flux_object("HelmRelease", serde_json::json!({}), &[]);

@@ -15,6 +15,7 @@ use crate::flux::source::path;
 use crate::flux::source::tree::{File, Tree};
 use crate::helm::rendered::POLICY;
 use crate::kubernetes::object::{ObjectId, group_of};
+use crate::ownership::schemes::flux_kustomization::PRUNE;
 use crate::yaml;
 
 /// A kustomization file that keeps a path in the artifact although it has no manifests.
@@ -33,9 +34,15 @@ pub enum Hold {
     Disable,
     /// `helm.sh/resource-policy: keep` on an object: Helm leaves it behind.
     Keep,
+    /// `kustomize.toolkit.fluxcd.io/prune: disabled` on an object in Git: a Kustomization leaves it behind.
+    Protect,
     /// `deletionPolicy: Delete`: the deletion of a Kustomization deletes its objects, whatever `prune` is.
     Delete,
 }
+
+/// Settings that are made in Git.
+const IN_GIT: [Hold; 6] =
+    [Hold::Orphan, Hold::KeepInventory, Hold::Suspend, Hold::Disable, Hold::Protect, Hold::Delete];
 
 /// A field of a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +62,7 @@ impl Hold {
             Self::Suspend => (true, "suspend", "true"),
             Self::Disable => (false, OPERATOR_SWITCH, "disabled"),
             Self::Keep => (false, POLICY, "keep"),
+            Self::Protect => (false, PRUNE, "disabled"),
             Self::Delete => (true, "deletionPolicy", "Delete"),
         };
         Field { in_spec, name, value }
@@ -67,6 +75,9 @@ impl Hold {
 }
 
 impl Field {
+    /// The end of a suspension.
+    pub const AWAKE: Self = Self { in_spec: true, name: "suspend", value: "false" };
+
     /// Returns the keys that lead to it.
     fn path(&self) -> Vec<&'static str> {
         let above: &[&str] = if self.in_spec { &["spec"] } else { &["metadata", "annotations"] };
@@ -198,8 +209,7 @@ impl Settings {
         let mut manifests: Vec<Value> = documents.into_iter().map(yaml::document).collect::<Result<_, _>>().ok()?;
         let mut set = BTreeSet::new();
         for (at, manifest) in manifests.iter_mut().enumerate() {
-            let fields =
-                [Hold::Orphan, Hold::KeepInventory, Hold::Suspend, Hold::Disable, Hold::Delete].map(Hold::field);
+            let fields = IN_GIT.map(Hold::field);
             set.extend(fields.iter().filter(|field| field.is_set(manifest)).map(|field| (at, field.to_string())));
             remove_fields(manifest, &fields);
         }
@@ -225,9 +235,16 @@ fn remove_fields(manifest: &mut Value, fields: &[Field]) {
 ///
 /// Fails if no file has the manifest, or several do, or the field cannot be set in its text.
 pub fn hold_in_tree(tree: &mut Tree, owner: &ObjectId, hold: Hold, root: Option<&str>) -> Result<(), String> {
+    set_in_tree(tree, owner, hold.field(), root)
+}
+
+/// Sets a field in the manifest of an owner, as [`hold_in_tree`] does.
+///
+/// Fails as that does.
+pub fn set_in_tree(tree: &mut Tree, owner: &ObjectId, field: Field, root: Option<&str>) -> Result<(), String> {
     let all: Vec<(String, Result<String, String>)> = yaml_files(tree)
         .filter(|(_, text)| text.contains(&*owner.kind))
-        .filter_map(|(path, text)| Some((path.to_owned(), set_field(text, owner, hold)?)))
+        .filter_map(|(path, text)| Some((path.to_owned(), set_field(text, owner, field)?)))
         .collect();
     let root = root.map(directory);
     let is_below = |path: &str| root.as_ref().is_none_or(|root| path.starts_with(root));
@@ -244,7 +261,7 @@ pub fn hold_in_tree(tree: &mut Tree, owner: &ObjectId, hold: Hold, root: Option<
         }
         ([], [(path, _)]) => format!("only {path} has a manifest of that name"),
     };
-    Err(format!("{place}; `{}` must be set by hand", hold.field()))
+    Err(format!("{place}; `{field}` must be set by hand"))
 }
 
 /// Removes manifests from a tree, each with the path of the Kustomization that builds it. A file without manifests goes, and so do
@@ -377,11 +394,10 @@ fn without_documents(text: &str, dropped: &BTreeSet<usize>) -> String {
 }
 
 /// Returns a file with the field in the manifest of an owner, or why its text cannot have it; `None` if it has no such manifest.
-fn set_field(text: &str, owner: &ObjectId, hold: Hold) -> Option<Result<String, String>> {
+fn set_field(text: &str, owner: &ObjectId, field: Field) -> Option<Result<String, String>> {
     let is_own = |document: &&str| yaml::document(document).is_ok_and(|manifest| is_manifest_of(&manifest, owner));
     let document = documents(text).into_iter().find(is_own)?;
     let start = document.as_ptr().addr() - text.as_ptr().addr();
-    let field = hold.field();
     let after = edit::set(document, &field.path(), &field.written());
     Some(after.map(|after| text[..start].to_owned() + &after + &text[start + document.len()..]))
 }
@@ -410,11 +426,11 @@ mod tests {
 
     #[test]
     fn a_field_is_added_or_replaced_and_comments_stay() {
-        let orphan = set_field(ROOT, &owner("web"), Hold::Orphan).unwrap().unwrap();
+        let orphan = set_field(ROOT, &owner("web"), Hold::Orphan.field()).unwrap().unwrap();
         assert_eq!(orphan, ROOT.replace("spec:\n", "spec:\n    deletionPolicy: Orphan\n"));
-        let kept = set_field(ROOT, &owner("web"), Hold::KeepInventory).unwrap().unwrap();
+        let kept = set_field(ROOT, &owner("web"), Hold::KeepInventory.field()).unwrap().unwrap();
         assert_eq!(kept, ROOT.replace("prune: true", "prune: false"));
-        assert_eq!(set_field(ROOT, &owner("other"), Hold::Orphan), None);
+        assert_eq!(set_field(ROOT, &owner("other"), Hold::Orphan.field()), None);
         let diff = FilePatch::of("root.yaml", Some(ROOT), Some(&orphan)).diff;
         assert!(
             diff.starts_with("--- a/root.yaml\n+++ b/root.yaml\n@@ ")
@@ -426,8 +442,8 @@ mod tests {
     fn a_patch_of_settings_alone_is_known() {
         let tree = |text: &str| -> Tree { [("root.yaml", text)].into_iter().collect() };
         let differ = |after: &str| differ_in_holds(&tree(ROOT), &tree(after));
-        let orphan = set_field(ROOT, &owner("web"), Hold::Orphan).unwrap().unwrap();
-        let kept = set_field(&orphan, &owner("web"), Hold::KeepInventory).unwrap().unwrap();
+        let orphan = set_field(ROOT, &owner("web"), Hold::Orphan.field()).unwrap().unwrap();
+        let kept = set_field(&orphan, &owner("web"), Hold::KeepInventory.field()).unwrap().unwrap();
         assert!(differ(&orphan) && differ(&kept));
         assert!(!ends_holds(&tree(ROOT), &tree(&orphan)) && ends_holds(&tree(&kept), &tree(ROOT)));
         assert!(ends_holds(&tree(&kept), &tree(&orphan)) && !ends_holds(&tree(&orphan), &tree(&kept)));
@@ -445,11 +461,11 @@ mod tests {
         let id = ObjectId::new("fluxcd.controlplane.io", "ResourceSet", "flux-system", "apps");
         let line = "    fluxcd.controlplane.io/reconcile: disabled\n";
         let without = set.replace("metadata:\n", &format!("metadata:\n  annotations:\n{line}"));
-        assert_eq!(set_field(set, &id, Hold::Disable).unwrap().unwrap(), without);
+        assert_eq!(set_field(set, &id, Hold::Disable.field()).unwrap().unwrap(), without);
         let other =
             set.replace("spec:", "  annotations:\n    a: b\n    fluxcd.controlplane.io/reconcile: enabled\nspec:");
         let replaced = other.replace("reconcile: enabled", "reconcile: disabled");
-        assert_eq!(set_field(&other, &id, Hold::Disable).unwrap().unwrap(), replaced);
+        assert_eq!(set_field(&other, &id, Hold::Disable.field()).unwrap().unwrap(), replaced);
         let field = Hold::Disable.field();
         assert_eq!(field.json_path(), ".metadata.annotations.fluxcd\\.controlplane\\.io/reconcile");
         let patch = json!({"metadata": {"annotations": {"fluxcd.controlplane.io/reconcile": "disabled"}}});

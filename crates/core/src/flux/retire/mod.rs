@@ -22,6 +22,7 @@ use crate::kubernetes::object::{GroupKind, ObjectId, Resource, ResourceType};
 use crate::kubernetes::referrer::Usage;
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
+use crate::ownership::rules::protection::find_protection;
 use crate::ownership::schemes::flux_kustomization::KIND;
 use crate::ownership::{OwnerId, OwnershipStatus};
 use crate::plan::mask::SecretMask;
@@ -283,26 +284,28 @@ impl Order {
         needs.is_none_or(|needs| plan.deletions().any(|other| needs.contains(&other.object.id)))
     }
 
-    /// Returns the objects that the steps delete although no owner that is removed has them: what somebody else put into their
-    /// namespaces and definitions.
+    /// Returns the objects that the steps delete although no owner that is removed has them, or although a mark is to keep them: what
+    /// is in the namespaces and definitions of these owners. Each comes with what takes it along.
     pub fn strangers(&self, plan: &FinishedPlan, before: &Snapshot) -> Vec<(ObjectId, ObjectId)> {
         let index = Index::build(before);
-        let unmanaged = plan.deletions().filter(|change| {
-            let live = before.object(&change.object.id);
-            live.is_some_and(|object| index.status(object) == OwnershipStatus::Unmanaged)
-        });
-        let foreign = unmanaged.filter_map(|change| {
+        let foreign = plan.deletions().filter_map(|change| {
+            let id = &change.object.id;
+            let live = before.object(id)?;
+            let is_unmanaged = index.status(live) == OwnershipStatus::Unmanaged;
+            let is_foreign = is_unmanaged && !self.takes(id);
             let cause = match change.reason.code {
-                ReasonCode::InNamespace | ReasonCode::CustomResource if !self.takes(&change.object.id) => {
+                ReasonCode::InNamespace | ReasonCode::CustomResource
+                    if is_foreign || find_protection(live).is_some() =>
+                {
                     change.cause.clone()
                 }
                 // It would wait in vain for its finalizer once its namespace or its definition goes.
-                ReasonCode::DeletedByHand if index.owner_of_object(&change.object.id).is_none() => {
-                    self.container_of(&change.object.id, before)
+                ReasonCode::DeletedByHand if is_unmanaged && index.owner_of_object(id).is_none() => {
+                    self.container_of(id, before)
                 }
                 _ => None,
             };
-            Some((change.object.id.clone(), cause?))
+            Some((id.clone(), cause?))
         });
         foreign.collect()
     }
@@ -322,12 +325,17 @@ impl Order {
             let status = index.snapshot().object(id).map(|object| index.status(object));
             matches!(status, Some(OwnershipStatus::Leaked(_) | OwnershipStatus::Orphaned(_)))
         };
+        // It may have been leaked before: its owner never recorded it, as Helm does with definitions in `crds/`.
+        let is_of_removed = |id: &ObjectId| match last.object(id).map(|object| after.status(object)) {
+            Some(OwnershipStatus::Orphaned(claim)) => self.owners.contains(&claim.owner),
+            _ => false,
+        };
         let is_left = |id: &ObjectId| {
             let is_terminating =
                 |snapshot: &Snapshot| snapshot.object(id).is_some_and(|object| object.deletion_timestamp.is_some());
             ((self.takes(id) || self.claims.contains(id)) && after.recorded_by(id).is_empty())
                 || (is_terminating(last) && !is_terminating(first))
-                || (lost(&after, id) && !lost(&before, id))
+                || (lost(&after, id) && (!lost(&before, id) || is_of_removed(id)))
         };
         let ids: BTreeSet<&ObjectId> = last.ids().filter(|id| is_left(id)).collect();
         ids.into_iter().cloned().collect()

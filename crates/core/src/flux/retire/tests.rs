@@ -126,6 +126,28 @@ fn a_list_that_a_tenant_writes_deletes_no_resources_of_a_definition_by_hand() {
 }
 
 #[test]
+fn what_a_mark_is_to_keep_goes_with_its_namespace_only_if_that_is_confirmed() {
+    let namespace = object("", "Namespace", "", "shop");
+    let marked = |mark: Option<(&str, &str)>| ObjectMetadata {
+        annotations: mark.into_iter().collect(),
+        ..object("", "ConfigMap", "shop", "a")
+    };
+    let strangers = |map: ObjectMetadata| -> Vec<String> {
+        let owner = kustomization("web", &["_shop__Namespace", "shop_a__ConfigMap"]);
+        let state = snapshot(vec![namespace.clone(), map.clone()], vec![owner]);
+        let found =
+            order(&BTreeSet::from([ks("web")]), &state, &[], &BTreeSet::new(), &DefaultAccounts::new()).unwrap();
+        let row = Change::new(Action::Delete, &map, None, Actor::NamespaceController, ReasonCode::InNamespace);
+        let mut plan = Plan::default();
+        plan.add_changes([Change { cause: Some(namespace.id.clone()), ..row }]);
+        found.strangers(&plan.into(), &state).iter().map(|(object, cause)| format!("{object}, {cause}")).collect()
+    };
+    let mark = Some(("kustomize.toolkit.fluxcd.io/prune", "disabled"));
+    assert_eq!(strangers(marked(mark)), ["configmap/a -n shop, namespace/shop"]);
+    assert_eq!(strangers(marked(None)), [""; 0], "it was named with its owner");
+}
+
+#[test]
 fn a_finalizer_that_nobody_serves_prevents_every_order() {
     let unserved = cluster(vec![kustomization("apps", &[WIDGET]), kustomization("crds", &[DEFINITION])]);
     let refused = steps(&[ks("apps")], &unserved).unwrap_err();
@@ -455,6 +477,25 @@ fn claims_of_a_set_without_pods_are_left_over() {
     let last = snapshot([vec![set("my-db")], claims()].concat(), vec![]);
     let found = order(&BTreeSet::from([ks("web")]), &first, &[], &BTreeSet::new(), &DefaultAccounts::new()).unwrap();
     assert_eq!(found.left_over(&first, &last), [claim("data-db-0").id]);
+}
+
+#[test]
+fn what_a_removed_owner_never_recorded_is_left_over() {
+    let leaked = |name: &str| {
+        let labels =
+            [("kustomize.toolkit.fluxcd.io/name", name), ("kustomize.toolkit.fluxcd.io/namespace", "flux-system")];
+        let manager = testing::owner_of("kustomize-controller", true, 0, &[]);
+        ObjectMetadata {
+            labels: labels.into_iter().collect(),
+            managed_fields: vec![manager],
+            ..object("", "ConfigMap", "shop", name)
+        }
+    };
+    let objects = || vec![leaked("web"), leaked("other")];
+    let first = snapshot(objects(), vec![kustomization("web", &[]), kustomization("other", &[])]);
+    let last = snapshot(objects(), vec![kustomization("other", &[])]);
+    let found = order(&BTreeSet::from([ks("web")]), &first, &[], &BTreeSet::new(), &DefaultAccounts::new()).unwrap();
+    assert_eq!(found.left_over(&first, &last), [leaked("web").id]);
 }
 
 #[test]

@@ -152,7 +152,10 @@ impl<'a> Preview<'a> {
                         Reconsidered::Confirmed => {}
                         // The plan changes what its answers depend on.
                         Reconsidered::Changed => continue,
-                        Reconsidered::Needs(needs) => return Progress::Needs(needs),
+                        Reconsidered::Needs(needs) => {
+                            self.rehearsal.ask(&needs.dry_runs);
+                            return Progress::Needs(needs);
+                        }
                     }
                     let of_owners = std::mem::take(&mut self.owner_questions);
                     return self.rehearsal.rehearse(&self.state, plan, of_owners, answers);

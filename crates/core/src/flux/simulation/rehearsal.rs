@@ -126,7 +126,7 @@ impl Rehearsal {
         let premises = Premises::new(state, builds, plan, &self.asked, answers);
         let standings: Vec<Standing> = self.asked.iter().map(|asked| premises.standing(asked)).collect();
         let mut needs = premises.into_needs();
-        needs.dry_runs.retain(|question| self.keys.insert(question.key().clone()));
+        needs.dry_runs.retain(|question| !self.keys.contains(question.key()));
         if !needs.builds.is_empty() || !needs.dry_runs.is_empty() {
             return Reconsidered::Needs(Box::new(needs));
         }
@@ -138,6 +138,11 @@ impl Rehearsal {
             }
         }
         if is_raised && self.take_answers(state, answers) { Reconsidered::Changed } else { Reconsidered::Confirmed }
+    }
+
+    /// Remembers the questions that are asked now, which are asked once.
+    pub(super) fn ask(&mut self, questions: &[Question]) {
+        self.keys.extend(questions.iter().map(|question| question.key().clone()));
     }
 
     /// Writes what follows from the answers so far to the state. Returns true if it is something else than before.
@@ -181,6 +186,7 @@ impl Rehearsal {
         let secrets = secret_mask(state);
         add_built_referrers(state, &mut plan);
         let Some(scope) = &state.input.dry_runs else {
+            plan.set_without_dry_runs();
             say_what_blocked_owners_delete(&mut plan);
             return Box::new(FinishedPreview { plan, secrets });
         };

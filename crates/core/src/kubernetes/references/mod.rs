@@ -10,6 +10,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use staying::User;
 pub(crate) use staying::{Departures, Staying, StillReferenced};
 pub(crate) use table::is_unknown;
 pub use table::{is_referrer, names_other_namespaces};

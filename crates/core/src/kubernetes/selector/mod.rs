@@ -3,6 +3,7 @@
 //! Source: k8s.io/apimachinery `labels.Parse` and `Requirement.Matches`; tests/live/inventory/views.rs compares
 //! both with the real API server.
 
+pub(crate) mod label_selector;
 #[cfg(test)]
 mod tests;
 

@@ -32,7 +32,7 @@ pub(super) fn add_references(plan: &mut Plan, snapshot: &Snapshot) {
             change.reason.add_detail("once the claim is gone");
         }
         if let Some(found) = found.iter().find(|found| found.object == change.object.id) {
-            change.reason.add_detail(&found.remark());
+            change.reason.remarks.push(found.remark());
         }
     });
     plan.set_still_referenced(found);

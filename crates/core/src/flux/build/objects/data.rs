@@ -61,6 +61,8 @@ pub struct Data {
     pub foreign_keys: BTreeSet<String>,
     /// The values are those of a Secret, so that they must not be shown.
     pub is_secret: bool,
+    /// It has `binaryData`, too, which is not among the values.
+    pub is_binary: bool,
 }
 
 impl Data {
@@ -75,7 +77,8 @@ impl Data {
         for (key, value) in fields(object.get("stringData").filter(|_| is_secret)) {
             values.extend(value.as_str().map(|text| (key.clone(), Private::new(text.to_owned()))));
         }
-        Self { values, foreign_keys: foreign_keys(object), is_secret }
+        let is_binary = fields(object.get("binaryData")).next().is_some();
+        Self { values, foreign_keys: foreign_keys(object), is_secret, is_binary }
     }
 
     /// Returns the data after a manifest is applied.
@@ -85,8 +88,8 @@ impl Data {
         values.retain(|key, _| self.foreign_keys.contains(key));
         let applied = Self::read(manifest);
         values.extend(applied.values);
-        let is_secret = self.is_secret || applied.is_secret;
-        Self { values, foreign_keys: self.foreign_keys.clone(), is_secret }
+        let (is_secret, is_binary) = (self.is_secret || applied.is_secret, self.is_binary || applied.is_binary);
+        Self { values, foreign_keys: self.foreign_keys.clone(), is_secret, is_binary }
     }
 }
 

@@ -5,22 +5,29 @@
 //! oracle).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::derivation::Derivation;
 use crate::flux::build::DataOverrides;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
-use crate::flux::simulation::model::facts::copied_data::copied_names;
+use crate::flux::simulation::model::affected_owner::Effect;
+use crate::flux::simulation::model::facts::copied_data::{copied_names, has_unknown_copy};
 use crate::flux::simulation::model::node::PassId;
 use crate::flux::simulation::model::protection::{is_marked, is_never_applied};
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::dependency_order::waits_for;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::SSA;
 use crate::private::Private;
 
 /// Reason why data that the change writes is not known.
 const ENCRYPTED: &str = "it is encrypted, and not known to be what was applied last";
+
+/// Reason why data that the change lets a ResourceSet copy is not known.
+const COPIED: &str = "a ResourceSet copies it from an object that changes, and the new data is not known";
 
 /// Change of the variables of one Kustomization.
 #[derive(Default)]
@@ -55,6 +62,10 @@ pub(crate) fn variable_update(
         let between = data_between(derivation, &reference, live, last);
         times.extend(between.into_iter().map(|data| DataOverrides::from([(reference.clone(), data)])));
         let Some((new, applied_by)) = changed else { continue };
+        if generation_condition(derivation.state, &reference.id()).is_some() {
+            update.perhaps.push(DataOverrides::from([(reference, new)]));
+            continue;
+        }
         if !differs(live, &new) {
             continue;
         }
@@ -101,7 +112,7 @@ pub(crate) fn data_between(
     let mut all: Vec<Lookup> = vec![];
     for applied in derivation.state.applications(&reference.id()) {
         let built = applied.built;
-        if built.undecrypted.is_some() || !copied_names(&built.manifest).is_empty() {
+        if built.undecrypted.is_some() || copies_unchanged(built) || has_unknown_copy(&built.manifest) {
             continue;
         }
         let data = applied_data(old, built);
@@ -156,19 +167,35 @@ pub(crate) fn data_after_change(
     }
     let mut generated = state.owner_applies().filter(|(_, applies)| state.pass(&applies.trigger).is_some());
     if let Some((applies, built)) = generated.find_map(|(_, applies)| Some((applies, applies.objects.get(&id)?))) {
-        // The data that it copies is not in its manifest.
-        if !copied_names(&built.manifest).is_empty() {
+        if copies_unchanged(built) {
             return None;
+        }
+        let trigger = Some(applies.trigger.clone());
+        if has_unknown_copy(&built.manifest) {
+            return Some((Lookup::Unreadable(COPIED.to_owned()), trigger));
         }
         let old = match live {
             Lookup::Found(data) => data,
             Lookup::Missing => &Data::default(),
             Lookup::Unreadable(_) | Lookup::NotRead => return None,
         };
-        return Some((applied_data(old, built), Some(applies.trigger.clone())));
+        return Some((applied_data(old, built), trigger));
     }
     let is_deleted = consequences.is_gone(&id) || consequences.cascaded.contains_key(&id);
     (exists && is_deleted).then_some((Lookup::Missing, None))
+}
+
+/// Returns the condition under which an owner that may wait generates an object anew, and changes it.
+pub(crate) fn generation_condition<'s>(state: &'s State<'_>, id: &ObjectId) -> Option<&'s String> {
+    let mut effects = state.owner_effects().map(|(_, effect)| effect);
+    let changes = |effect: &&Arc<Effect>| effect.applies.as_ref().is_some_and(|applies| applies.changes(id));
+    effects.find(changes)?.condition.as_ref()
+}
+
+/// Returns true if an object copies data that is not in its manifest, because nothing changes it.
+fn copies_unchanged(built: &BuiltObject) -> bool {
+    let has_data = ["data", "stringData"].iter().any(|field| built.manifest.get(*field).is_some());
+    !has_data && !copied_names(&built.manifest).is_empty()
 }
 
 /// Returns true if a ConfigMap or Secret is another one after the change, or it is not known.

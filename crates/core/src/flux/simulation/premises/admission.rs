@@ -1,7 +1,7 @@
 //! Admission policies and webhooks that the change creates, changes or deletes, and namespaces whose labels decide about
 //! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::world::{Fact, Precedence, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::{
     ADMISSION, ADMISSION_V1, AdmissionRequest, AdmissionRule, BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY,
-    ParameterRef, deleted_object,
+    ParameterRef, deleted_object, namespace_object,
 };
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, text_at, texts_at};
@@ -26,12 +26,46 @@ struct Reached<'w> {
     events: Vec<&'w Event>,
     /// Some of its parameters change, and they are not known.
     has_unknown_parameters: bool,
+    /// It looks at the labels of the namespace, and these change.
+    sees_new_labels: bool,
 }
 
 impl Reached<'_> {
     /// Returns true if the change leaves the rule as it is.
     fn is_same(&self) -> bool {
-        self.before == self.after && !self.has_unknown_parameters
+        self.before == self.after && !self.has_unknown_parameters && !self.sees_new_labels
+    }
+}
+
+/// A request of kustomize-controller.
+#[derive(Clone, Copy)]
+pub(super) struct Sent<'r> {
+    id: &'r ObjectId,
+    /// Object as it is applied; `None` for a deletion.
+    object: Option<&'r AppliedObject>,
+    operation: &'static str,
+}
+
+impl<'r> Sent<'r> {
+    pub(super) fn apply(world: &World<'_, '_>, object: &'r AppliedObject) -> Self {
+        Self { id: &object.id, object: Some(object), operation: world.operation(object) }
+    }
+
+    /// Returns the creation of an object whose live one is deleted before.
+    pub(super) fn creation(object: &'r AppliedObject) -> Self {
+        Self { id: &object.id, object: Some(object), operation: "CREATE" }
+    }
+
+    pub(super) fn deletion(id: &'r ObjectId) -> Self {
+        Self { id, object: None, operation: "DELETE" }
+    }
+
+    pub(super) fn as_noun(self) -> &'static str {
+        match self.operation {
+            "CREATE" => "creation",
+            "DELETE" => "deletion",
+            _ => "change",
+        }
     }
 }
 
@@ -69,7 +103,10 @@ fn reached<'w>(
     let mut all: Vec<Reached<'_>> =
         bindings.iter().map(|binding| rule_of_binding(world, &policies, binding, &id.namespace)).collect();
     all.extend(webhooks.iter().flat_map(rules_of_webhooks));
+    let is_relabelled = before.as_ref() != Some(&after);
     for rule in &mut all {
+        let asks = [&rule.before, &rule.after].into_iter().flatten().any(AdmissionRule::asks_for_namespace);
+        rule.sees_new_labels = is_relabelled && asks;
         rule.before.take_if(|rule| before.as_ref().is_none_or(|labels| !matches(rule, labels)));
         rule.after.take_if(|rule| !matches(rule, &after));
         rule.events.extend(&by_namespace);
@@ -94,34 +131,109 @@ pub(super) fn live_rules(world: &World<'_, '_>) -> Option<Vec<(ObjectId, Admissi
         let policy = policies.iter().find(|policy| *policy.id.name == *text_at(content, "/spec/policyName"))?;
         Some((binding.id.clone(), AdmissionRule::of_policy(policy.before?, content, None)?))
     });
-    Some(of_bindings.chain(webhooks?).collect())
+    Some(of_bindings.chain(webhooks?.iter().cloned()).collect())
 }
 
 /// Returns the live webhooks with their configurations; `None` if they are not known.
-fn live_webhooks(world: &World<'_, '_>) -> Option<Vec<(ObjectId, AdmissionRule)>> {
+fn live_webhooks<'w>(world: &'w World<'_, '_>) -> Option<&'w [(ObjectId, AdmissionRule)]> {
+    if let Some(known) = world.webhooks.get() {
+        return Some(known);
+    }
     let configurations = world.facts(ADMISSION_V1, &WEBHOOKS)?;
     let webhooks = configurations.iter().flat_map(|configuration| {
         let rules = configuration.before.into_iter().flat_map(AdmissionRule::of_webhooks);
         rules.map(|(_, rule)| (configuration.id.clone(), rule))
     });
-    Some(webhooks.collect())
+    Some(world.webhooks.get_or_init(|| webhooks.collect()))
 }
 
-/// Returns the deletions of Services without which a webhook that stays no longer allows that an object is deleted.
-pub(super) fn lost_services<'w>(world: &'w World<'_, '_>, id: &ObjectId) -> Vec<&'w Event> {
-    let lost = world.events.iter().filter(|event| event.is_deleted && event.id.is_here("", "Service"));
+/// Returns the rules that the change brings, or that ask for something else after it, with the objects that it applies for them;
+/// `None` if the live ones are not known.
+pub(super) fn coming_rules(world: &World<'_, '_>) -> Option<Vec<(ObjectId, AdmissionRule)>> {
+    let passes = world.state.nodes.iter().filter_map(|node| node.last_pass()?.applied_objects());
+    let own = passes.flatten().filter(|(id, _)| &*id.group == ADMISSION && id.cluster.is_none());
+    let applied: BTreeMap<&ObjectId, &Value> = own.map(|(id, built)| (id, &*built.manifest)).collect();
+    if applied.is_empty() {
+        return Some(vec![]);
+    }
+    let lists = [&[POLICY][..], &[BINDING], &WEBHOOKS].map(|kinds| world.facts(ADMISSION_V1, kinds));
+    let live: Vec<Fact<'_>> = lists.into_iter().collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
+    let before: BTreeMap<&ObjectId, &Value> = live.iter().filter_map(|fact| Some((&fact.id, fact.before?))).collect();
+    let after: BTreeMap<&ObjectId, &Value> = before.iter().chain(&applied).map(|(id, value)| (*id, *value)).collect();
+    let old: Vec<(ObjectId, String, AdmissionRule)> = rules_of(&before).collect();
+    let is_new = |(id, name, rule): &(ObjectId, String, AdmissionRule)| {
+        !old.iter().any(|(other, known, old)| (other, known) == (id, name) && old.says_the_same(rule))
+    };
+    let policy = |id: &ObjectId| {
+        let name = text_at(after[id], "/spec/policyName");
+        applied.keys().any(|other| &*other.kind == POLICY && *other.name == *name)
+    };
+    let touched = |(id, ..): &(ObjectId, String, AdmissionRule)| applied.contains_key(id) || policy(id);
+    Some(rules_of(&after).filter(touched).filter(is_new).map(|(id, _, rule)| (id, rule)).collect())
+}
+
+/// Returns the rules of bindings and webhooks, with their objects and the names of webhooks.
+fn rules_of<'v>(
+    objects: &BTreeMap<&'v ObjectId, &'v Value>,
+) -> impl Iterator<Item = (ObjectId, String, AdmissionRule)> {
+    objects.iter().flat_map(|(id, content)| {
+        let policy = ObjectId::new(ADMISSION, POLICY, "", text_at(content, "/spec/policyName"));
+        let of_policy = objects.get(&policy).filter(|_| &*id.kind == BINDING);
+        let own = of_policy.and_then(|policy| AdmissionRule::of_policy(policy, content, None));
+        let own = own.into_iter().map(|rule| (String::new(), rule));
+        own.chain(AdmissionRule::of_webhooks(content)).map(|(name, rule)| ((*id).clone(), name, rule))
+    })
+}
+
+/// Returns false if a rule certainly allows the deletion of a live object with these labels.
+pub(super) fn may_deny_deletion(rule: &AdmissionRule, id: &ObjectId, labels: &KeyValues) -> bool {
+    rule.allows(&Value::Null, Some(&deleted_object(id, labels)), None, false) != Some(true)
+}
+
+/// Returns the deletions without which a webhook that stays no longer allows a request: of its Service, or of the workload whose Pods
+/// answer for that.
+pub(super) fn lost_services<'w>(world: &'w World<'_, '_>, sent: Sent<'_>) -> Vec<&'w Event> {
+    let id = sent.id;
+    let is_made_again = |id: &ObjectId| world.events.iter().any(|event| !event.is_deleted && event.id == *id);
+    let answering = world.events.iter().filter(|event| is_service(&event.id) || is_workload(&event.id));
+    let lost = answering.filter(|event| event.is_deleted && !is_made_again(&event.id));
     let mut lost: Vec<&Event> = lost.collect();
     let webhooks = if lost.is_empty() || id.cluster.is_some() { None } else { live_webhooks(world) };
     let (Some(kind), Some(webhooks)) = (world.state.input.snapshot.type_of(id), webhooks) else { return vec![] };
     let labels = world.state.live_object(&id.namespace_object()).map(|live| live.labels.clone()).unwrap_or_default();
-    let request = AdmissionRequest { kind, id, operation: "DELETE", namespace: &labels };
+    let request = AdmissionRequest { kind, id, operation: sent.operation, namespace: &labels };
     let stays =
         |configuration: &ObjectId| !world.events.iter().any(|event| event.is_deleted && event.id == *configuration);
-    lost.retain(|event| {
-        let mut calling = webhooks.iter().filter(|(_, rule)| rule.awaited_service().as_ref() == Some(&event.id));
-        calling.any(|(configuration, rule)| stays(configuration) && rule.matches(request))
-    });
+    let awaited: BTreeSet<ObjectId> = webhooks
+        .iter()
+        .filter(|(configuration, rule)| stays(configuration) && rule.matches(request))
+        .filter_map(|(_, rule)| rule.awaited_service())
+        .collect();
+    lost.retain(|event| awaited.iter().any(|service| *service == event.id || answers_for(world, &event.id, service)));
     lost
+}
+
+fn is_service(id: &ObjectId) -> bool {
+    id.is_here("", "Service")
+}
+
+fn is_workload(id: &ObjectId) -> bool {
+    ["Deployment", "StatefulSet", "DaemonSet"].iter().any(|kind| id.is_here("apps", kind))
+}
+
+/// Returns true if a live Service selects the Pods of a live workload.
+fn answers_for(world: &World<'_, '_>, workload: &ObjectId, service: &ObjectId) -> bool {
+    if !is_workload(workload) || workload.namespace != service.namespace {
+        return false;
+    }
+    let live = |api_version, id: &ObjectId| world.read(api_version, &id.kind, &id.namespace, &id.name).flatten();
+    let (service, workload) = (live("v1", service), live("apps/v1", workload));
+    let selector = service.and_then(|service| service.pointer("/spec/selector")?.as_object());
+    let labels: KeyValues =
+        workload.into_iter().flat_map(|it| texts_at(it, "/spec/template/metadata/labels")).collect();
+    selector.is_some_and(|selector| {
+        !selector.is_empty() && selector.iter().all(|(key, value)| labels.get(key) == value.as_str())
+    })
 }
 
 /// Returns the rule of a binding and its policy before and after the change, for objects in a namespace.
@@ -157,7 +269,7 @@ fn rule_of_binding<'w>(
     });
     let policy = old.or(new).map_or("", |policy| &policy.id.name);
     let name = format!("{kind} '{policy}' with binding '{}'", binding.id.name);
-    Reached { name, before, after, events, has_unknown_parameters }
+    Reached { name, before, after, events, has_unknown_parameters, sees_new_labels: false }
 }
 
 /// Returns true if an event changes a parameter of a policy for objects in a namespace, or which objects its selector selects.
@@ -182,11 +294,11 @@ fn rules_of_webhooks<'w>(fact: &Fact<'w>) -> Vec<Reached<'w>> {
     for (name, after) in new {
         let (before, after, events) = (old.remove(&name), Some(after), fact.events.clone());
         let name = format!("webhook \"{name}\"");
-        all.push(Reached { name, before, after, events, has_unknown_parameters: false });
+        all.push(Reached { name, before, after, events, has_unknown_parameters: false, sees_new_labels: false });
     }
     all.extend(old.into_iter().map(|(name, before)| {
-        let (name, events) = (format!("webhook \"{name}\""), fact.events.clone());
-        Reached { name, before: Some(before), after: None, events, has_unknown_parameters: false }
+        let (name, events, before) = (format!("webhook \"{name}\""), fact.events.clone(), Some(before));
+        Reached { name, before, after: None, events, has_unknown_parameters: false, sees_new_labels: false }
     }));
     all
 }
@@ -208,33 +320,49 @@ pub(super) fn is_parameter(world: &World<'_, '_>, event: &Event, namespace: &str
 /// Returns true if no rule denies an apply after the change.
 pub(super) fn is_free(world: &World<'_, '_>, object: &AppliedObject) -> bool {
     let Some(kind) = world.state.input.snapshot.type_of(&object.id) else { return false };
-    let Some(rules) = reached(world, kind, &object.id, world.operation(object)) else { return false };
+    let sent = Sent::apply(world, object);
+    let Some(rules) = reached(world, kind, sent.id, sent.operation) else { return false };
     let mut after = rules.iter().filter_map(|rule| rule.after.as_ref());
-    after.all(|rule| verdict(world, rule, kind, &object.id, Some(object)) == Some(true))
+    after.all(|rule| verdict(world, rule, kind, sent, false) == Some(true))
+}
+
+/// Returns true if a rule is asked about the creation of an object after the change, or that is not known; false while the rules
+/// are not read.
+pub(super) fn has_rules_of_creation(world: &World<'_, '_>, object: &AppliedObject) -> bool {
+    let (kind, sent) = (world.state.input.snapshot.type_of(&object.id), Sent::creation(object));
+    let rules = kind.and_then(|kind| reached(world, kind, sent.id, sent.operation));
+    let is_read = world.needs.borrow().builds.queries.is_empty();
+    is_read && rules.is_none_or(|rules| rules.iter().any(|rule| rule.after.is_some()))
+}
+
+/// Returns true if a rule denies the creation of an object after the change.
+pub(super) fn denies_creation(world: &World<'_, '_>, object: &AppliedObject) -> bool {
+    let (kind, sent) = (world.state.input.snapshot.type_of(&object.id), Sent::creation(object));
+    let rules = kind.and_then(|kind| Some((kind, reached(world, kind, sent.id, sent.operation)?)));
+    rules.is_some_and(|(kind, rules)| {
+        let mut after = rules.iter().filter_map(|rule| rule.after.as_ref()).filter(|rule| !rule.selects_objects());
+        after.any(|rule| verdict(world, rule, kind, sent, false) == Some(false))
+    })
 }
 
 /// Returns what the change makes of a refusal with this message by a policy or a webhook; `None` if that is not known.
-/// `object` is the object as it is applied, `None` for a deletion. The message names the first rule that denies.
-pub(super) fn after_refusal<'w>(
-    world: &'w World<'_, '_>,
-    message: &str,
-    id: &ObjectId,
-    object: Option<&AppliedObject>,
-) -> Option<Ruling<'w>> {
-    let kind = world.state.input.snapshot.type_of(id)?;
-    let operation = object.map_or("DELETE", |object| world.operation(object));
-    let rules = reached(world, kind, id, operation)?;
+/// The message names the first rule that denies.
+pub(super) fn after_refusal<'w>(world: &'w World<'_, '_>, message: &str, sent: Sent<'_>) -> Option<Ruling<'w>> {
+    let kind = world.state.input.snapshot.type_of(sent.id)?;
+    let rules = reached(world, kind, sent.id, sent.operation)?;
     let mut ending: Vec<&Event> = vec![];
     let mut is_known = false;
     for rule in &rules {
-        let Reached { name, after, events, .. } = rule;
+        let Reached { name, before, after, events, .. } = rule;
         let is_named = message.contains(name.as_str());
         is_known |= is_named;
+        // It was asked about this very request.
+        let is_asked = |after: &AdmissionRule| is_named && before.as_ref().is_some_and(|before| before.asks_as(after));
         match after {
             Some(_) if is_named && rule.is_same() => return Some(Ruling::Same),
-            Some(after) => match verdict(world, after, kind, id, object) {
+            Some(after) => match verdict(world, after, kind, sent, is_asked(after)) {
                 Some(true) => {}
-                Some(false) if is_named || after.is_unconditional() => return Some(Ruling::Same),
+                Some(false) if is_asked(after) || !after.selects_objects() => return Some(Ruling::Same),
                 _ => return Some(Ruling::Open(events.clone())),
             },
             None => {}
@@ -247,18 +375,12 @@ pub(super) fn after_refusal<'w>(
     (is_known && !ending.is_empty()).then_some(Ruling::Free(ending))
 }
 
-/// Returns what the rules that the change brings say about a change that the server accepts now. `object` is the object as it
-/// is applied, `None` for a deletion.
-pub(super) fn after_acceptance<'w>(
-    world: &'w World<'_, '_>,
-    owner: &NamespacedName,
-    id: &ObjectId,
-    object: Option<&AppliedObject>,
-) -> Ruling<'w> {
+/// Returns what the rules that the change brings say about a request that the server accepts now.
+pub(super) fn after_acceptance<'w>(world: &'w World<'_, '_>, owner: &NamespacedName, sent: Sent<'_>) -> Ruling<'w> {
+    let Sent { id, object, operation } = sent;
     if !is_touched(world, id) {
         return Ruling::Same;
     }
-    let operation = object.map_or("DELETE", |object| world.operation(object));
     let kind = world.state.input.snapshot.type_of(id);
     let Some((kind, rules)) = kind.and_then(|kind| Some((kind, reached(world, kind, id, operation)?))) else {
         let events = world.events.iter().filter(|event| &*event.id.group == ADMISSION && !event.is_deleted);
@@ -287,10 +409,10 @@ pub(super) fn after_acceptance<'w>(
         if coming.is_empty() || order.contains(&Precedence::After) {
             continue;
         }
-        match verdict(world, rule, kind, id, object) {
+        match verdict(world, rule, kind, sent, false) {
             Some(true) => {}
             Some(false)
-                if rule.is_unconditional()
+                if !rule.selects_objects()
                     && order.iter().all(|order| *order == Precedence::Before)
                     && coming.iter().all(is_at_once) =>
             {
@@ -322,22 +444,36 @@ fn precedence(
     }
 }
 
-/// Returns what a policy says about a change; `None` if that is not known.
+/// Returns true if a policy allows a request, or is not asked about it; `None` if that is not known. With `is_asked`, its
+/// conditions are known to be true.
 fn verdict(
     world: &World<'_, '_>,
     rule: &AdmissionRule,
     kind: &ResourceType,
-    id: &ObjectId,
-    object: Option<&AppliedObject>,
+    sent: Sent<'_>,
+    is_asked: bool,
 ) -> Option<bool> {
-    let live = world.state.live_object(id);
+    let Sent { id, object, operation } = sent;
+    let live = world.state.live_object(id).filter(|_| operation != "CREATE");
+    let labels = Some(id).filter(|id| rule.asks_for_namespace() && !id.namespace.is_empty());
+    let labels = labels.and_then(|id| world.namespace_labels(id)).map(|(_, after, _)| after);
+    let namespace = labels.map(|labels| namespace_object(&id.namespace, &labels));
+    let allows = |object: &Value, old: Option<&Value>, is_whole: bool| {
+        let allows = rule.allows(object, old, namespace.as_ref(), is_whole);
+        let asked = if is_asked { Some(true) } else { rule.is_asked(object, old, namespace.as_ref(), is_whole) };
+        match asked {
+            Some(true) => allows,
+            Some(false) => Some(true),
+            None => allows.filter(|allows| *allows),
+        }
+    };
     let Some(object) = object else {
         let known = deleted_object(id, &live?.labels);
-        return rule.allows(&Value::Null, Some(&known), false).or_else(|| {
+        return allows(&Value::Null, Some(&known), false).or_else(|| {
             let is_secret = id.is("", "Secret");
             let old =
                 if is_secret { None } else { world.read(&kind.api_version(), &kind.kind, &id.namespace, &id.name)? };
-            rule.allows(&Value::Null, Some(old?), true)
+            allows(&Value::Null, Some(old?), true)
         });
     };
     if object.built.masked.is_some() || object.built.undecrypted.is_some() {
@@ -347,16 +483,16 @@ fn verdict(
     manifest["metadata"]["namespace"] = (&*id.namespace).into();
     let is_whole = has_no_defaults(&id.group_kind());
     if live.is_none() {
-        return rule.allows(&manifest, None, is_whole);
+        return allows(&manifest, None, is_whole);
     }
     let is_secret = id.is("", "Secret");
     let api_version = text_at(&manifest, "/apiVersion").to_owned();
     let old = if is_secret { None } else { world.read(&api_version, &kind.kind, &id.namespace, &id.name)? };
-    let (Some(old), true) = (old, is_whole) else { return rule.allows(&manifest, None, false) };
+    let (Some(old), true) = (old, is_whole) else { return allows(&manifest, None, false) };
     // What others write stays, what the controller drops goes: the object is between these two.
     let mut merged = old.clone();
     merge(&mut merged, &manifest);
-    let results = [&manifest, &merged].map(|object| rule.allows(object, Some(old), true));
+    let results = [&manifest, &merged].map(|object| allows(object, Some(old), true));
     if results[0] == results[1] { results[0] } else { None }
 }
 

@@ -8,7 +8,7 @@
 
 use serde_json::{Value, json};
 
-use super::admission::live_rules;
+use super::admission::{coming_rules, live_rules, may_deny_deletion};
 use super::applied_builds::AppliedBuilds;
 use super::world::World;
 use crate::flux::apply::admission::{ADMISSION, AdmissionRequest, AdmissionRule};
@@ -41,7 +41,7 @@ pub(in crate::flux::simulation) fn cascade_refusals(
     }
     let builds = AppliedBuilds::default();
     let world = World::new(state, &builds, answers, vec![]);
-    let rules = live_rules(&world);
+    let (rules, coming) = (live_rules(&world), coming_rules(&world));
     let mut needs = world.needs.take();
     let no_labels = KeyValues::default();
     for (cascaded, account) in asked.into_iter().filter(|_| rules.is_some()) {
@@ -52,8 +52,15 @@ pub(in crate::flux::simulation) fn cascade_refusals(
         let user = user(state, account);
         let sent = sent(request, &user);
         let matches = |rule: &AdmissionRule| rule.matches(request) && rule.may_ask_about(&sent);
+        let key = (Actor::from(cascaded.kind), id.clone());
+        let mut new = coming.iter().flatten();
+        let denying = new.find(|(_, rule)| matches(rule) && may_deny_deletion(rule, id, &cascaded.object.labels));
+        let denied = denying.map(|(rule, _)| {
+            CascadeRefusal::Open(format!("it stays if {rule}, which the change applies, comes first and refuses it"))
+        });
         let matching: Vec<_> = rules.iter().flatten().filter(|(_, rule)| matches(rule)).collect();
         if matching.is_empty() {
+            refusals.extend(denied.map(|denied| (key, denied)));
             continue;
         }
         let asks_who = matching.iter().any(|(_, rule)| rule.asks_for_user());
@@ -70,7 +77,7 @@ pub(in crate::flux::simulation) fn cascade_refusals(
             _ => matching.iter().find_map(|(configuration, rule)| lost_service(consequences, configuration, rule)),
         };
         needs.dry_runs.push(question);
-        refusals.extend(refusal.map(|refusal| ((Actor::from(cascaded.kind), id.clone()), refusal)));
+        refusals.extend(refusal.or(denied).map(|refusal| (key, refusal)));
     }
     (refusals, needs)
 }

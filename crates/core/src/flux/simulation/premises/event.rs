@@ -37,6 +37,11 @@ impl Event {
         self.built.as_ref().map(|built| &built.manifest)
     }
 
+    /// Returns true if a role or binding can give rights to an object.
+    pub(super) fn is_near(&self, id: &ObjectId) -> bool {
+        self.id.namespace.is_empty() || self.id.namespace == id.namespace
+    }
+
     /// Returns true if a Kustomization causes the event.
     pub(super) fn is_of(&self, key: &NamespacedName) -> bool {
         self.kustomization().as_ref() == Some(key)

@@ -12,10 +12,13 @@ mod admission;
 pub(super) mod applied_builds;
 pub(super) mod asked_change;
 pub(super) mod cascades;
+mod definitions;
 mod event;
 mod holders;
 mod limit_ranges;
+mod pods;
 mod quotas;
+mod recreations;
 mod rights;
 pub(super) mod world;
 
@@ -25,7 +28,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use self::admission::Ruling;
+use self::admission::{Ruling, Sent};
 use self::applied_builds::AppliedBuilds;
 use self::asked_change::AskedChange;
 use self::event::Event;
@@ -34,11 +37,11 @@ use self::rights::{Rights, rights};
 use self::world::{Precedence, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::ParameterRef;
-use crate::flux::apply::cause::{Cause, Changed, HIDDEN_MESSAGE};
+use crate::flux::apply::cause::{Cause, Changed, ESCALATION};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
-use crate::flux::apply::rights::grants;
-use crate::flux::apply::schema::{Fit, validate};
+use crate::flux::apply::rights::{RBAC, binds, grants};
+use crate::flux::apply::schema::Fit;
 use crate::flux::apply::update::Update;
 use crate::flux::build::objects::defined_kind;
 use crate::flux::simulation::kustomization::containers::definition_of;
@@ -146,7 +149,10 @@ impl<'s, 'a> Premises<'s, 'a> {
                 | DryRunResult::DeletedOnly(message)
                 | DryRunResult::Recreated(message)
                 | DryRunResult::ServerFailed(message),
-            ) => self.of_refusal(object, message, result),
+            ) => match self.of_refusal(object, message, result) {
+                Standing::Holds if matches!(result, DryRunResult::Recreated(_)) => self.of_recreation(object, message),
+                standing => standing,
+            },
             (
                 Request::ApplyBuilt(object),
                 DryRunResult::Created
@@ -193,12 +199,14 @@ impl<'s, 'a> Premises<'s, 'a> {
         let (owner, id) = (NamespacedName::of(&question.owner), &question.id);
         let mut open = vec![];
         match Cause::of(message) {
-            Cause::Policy | Cause::Webhook => match admission::after_refusal(&self.world, message, id, None) {
-                Some(Ruling::Same) => return Standing::Holds,
-                Some(Ruling::Free(_)) => return Standing::Replaced(Box::new(DryRunResult::Accepted), vec![]),
-                Some(Ruling::Open(events)) => open = events,
-                Some(Ruling::Denied(_)) | None => {}
-            },
+            Cause::Policy | Cause::Webhook => {
+                match admission::after_refusal(&self.world, message, Sent::deletion(id)) {
+                    Some(Ruling::Same) => return Standing::Holds,
+                    Some(Ruling::Free(_)) => return Standing::Replaced(Box::new(DryRunResult::Accepted), vec![]),
+                    Some(Ruling::Open(events)) => open = events,
+                    Some(Ruling::Denied(_)) | None => {}
+                }
+            }
             Cause::Rights => {
                 let account = self.world.account(&owner, question.service_account.as_deref());
                 match rights(&self.world, account.as_ref(), DELETION, id) {
@@ -228,22 +236,23 @@ impl<'s, 'a> Premises<'s, 'a> {
     /// Returns how far it holds that the server accepts a deletion.
     fn of_accepted_deletion(&self, question: &Question) -> Standing {
         let (owner, id) = (NamespacedName::of(&question.owner), &question.id);
-        let open = |events: &[&Event]| {
-            Standing::Open(format!("it is allowed now, and may be refused after {}", clauses(events)))
-        };
-        match admission::after_acceptance(&self.world, &owner, id, None) {
+        let of_definition = self.deletion_after_definition(question);
+        if of_definition != Standing::Holds {
+            return of_definition;
+        }
+        match admission::after_acceptance(&self.world, &owner, Sent::deletion(id)) {
             Ruling::Denied(events) => {
                 let message = format!("an admission policy denies it after {}", clauses(&events));
                 return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
             }
-            Ruling::Open(events) => return open(&events),
+            Ruling::Open(events) => return open_acceptance(&events),
             Ruling::Same | Ruling::Free(_) => {}
         }
         // A run deletes one object after the other.
-        let mut lost = admission::lost_services(&self.world, id);
+        let mut lost = admission::lost_services(&self.world, Sent::deletion(id));
         lost.retain(|event| !event.is_of(&owner) || delete_order(&event.id, id) == Ordering::Less);
         if !lost.is_empty() {
-            return open(&lost);
+            return open_acceptance(&lost);
         }
         let Some(account) = self.world.account(&owner, question.service_account.as_deref()) else {
             return Standing::Holds;
@@ -255,13 +264,15 @@ impl<'s, 'a> Premises<'s, 'a> {
                     let message = format!("{} may not delete it after {}", user(&account), clauses(&events));
                     return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
                 }
-                open(&events)
+                open_acceptance(&events)
             }
             Some(Rights { before: true, .. }) => Standing::Holds,
             // Something else gives the right that it has.
             Some(_) | None => {
-                let lost = self.world.events.iter().find(|event| self.takes_the_right(event, id));
-                lost.map_or(Standing::Holds, |event| open(&[event]))
+                let takes =
+                    |event: &&Event| self.takes_the_right(event, id) || self.takes_the_binding(event, &account, id);
+                let lost = self.world.events.iter().find(takes);
+                lost.map_or(Standing::Holds, |event| open_acceptance(&[event]))
             }
         }
     }
@@ -276,9 +287,21 @@ impl<'s, 'a> Premises<'s, 'a> {
         let (Some(role), Some(built), Some(owner)) = (event.role(), &event.built, event.kustomization()) else {
             return false;
         };
-        let is_near = event.id.namespace.is_empty() || event.id.namespace == id.namespace;
-        let Some(rules) = self.world.builds.value(&owner, built, "/rules").filter(|_| is_near) else { return false };
-        self.grants(&json!({"rules": rules}), id) && !self.grants(role, id)
+        let Some(rules) = self.world.builds.value(&owner, built, "/rules") else { return false };
+        event.is_near(id) && self.grants(&json!({"rules": rules}), id) && !self.grants(role, id)
+    }
+
+    /// Returns true if an event deletes a binding of an account, or gives it to another role or to others.
+    fn takes_the_binding(&self, event: &Event, account: &NamespacedName, id: &ObjectId) -> bool {
+        let ObjectId { group, kind, namespace, name, .. } = &event.id;
+        if &**group != RBAC || !kind.ends_with("Binding") || !event.is_near(id) {
+            return false;
+        }
+        let Some(Some(live)) = self.world.read(rights::VERSION, kind, namespace, name) else { return false };
+        let stays = event.manifest().is_some_and(|new| {
+            binds(&event.id, new, account) && new.pointer("/roleRef/name") == live.pointer("/roleRef/name")
+        });
+        binds(&event.id, live, account) && !stays
     }
 
     /// Returns how far a refusal of an object holds.
@@ -294,7 +317,7 @@ impl<'s, 'a> Premises<'s, 'a> {
                 _ => Standing::Holds,
             };
         }
-        if let Some(definition) = self.definition(object)
+        if let Some(definition) = self.definition(&object.id)
             && events.iter().all(|event| event.id == definition.id)
         {
             match self.fit(object, definition) {
@@ -305,7 +328,7 @@ impl<'s, 'a> Premises<'s, 'a> {
         }
         let decided = match Cause::of(message) {
             Cause::Policy | Cause::Webhook => self.after_rules(object, message),
-            Cause::Rights => self.after_rights(object),
+            Cause::Rights => self.after_rights(object, message),
             Cause::Allocation => self.after_allocations(object, message),
             Cause::Value => self.after_deletion(object, &events, result),
             Cause::Quota => self.after_quotas(object),
@@ -359,7 +382,7 @@ impl<'s, 'a> Premises<'s, 'a> {
 
     /// Returns how far a refusal by a policy or a webhook holds; `None` if that is not known.
     fn after_rules(&self, object: &AppliedObject, message: &str) -> Option<Standing> {
-        match admission::after_refusal(&self.world, message, &object.id, Some(object))? {
+        match admission::after_refusal(&self.world, message, Sent::apply(&self.world, object))? {
             Ruling::Same => Some(Standing::Holds),
             Ruling::Free(events) if events.iter().all(|event| self.can_precede(event, object)) => {
                 Some(self.accepted(object, &events))
@@ -370,10 +393,11 @@ impl<'s, 'a> Premises<'s, 'a> {
 
     /// Returns how far a refusal for want of a right holds; `None` if that is not known. With the right, the server gives the
     /// controller the answer that it gives to itself.
-    fn after_rights(&self, object: &AppliedObject) -> Option<Standing> {
+    fn after_rights(&self, object: &AppliedObject, message: &str) -> Option<Standing> {
         let account = self.account_of(object)?;
         let rights = rights(&self.world, Some(&account), self.verbs(object), &object.id)?;
-        if !rights.after {
+        let grants = message.contains(ESCALATION);
+        if !rights.after || (grants && !rights::may_grant(&self.world, &account, object)?) {
             return Some(Standing::Holds);
         }
         if !rights.events.iter().all(|event| self.can_precede(event, object)) {
@@ -411,22 +435,24 @@ impl<'s, 'a> Premises<'s, 'a> {
         })
     }
 
-    /// Returns how far a refusal of a Pod holds whose class is missing; `None` if that is not known.
+    /// Returns how far a refusal holds of a Pod whose class is missing, or of a second default class; `None` if that is not known.
     fn after_classes(&self, object: &AppliedObject, events: &[&Event]) -> Option<Standing> {
         let [event] = events else { return None };
-        let field = match &*event.id.kind {
-            "PriorityClass" => "priorityClassName",
-            "RuntimeClass" => "runtimeClassName",
+        let is_pod = object.id.is("", "Pod") && !event.is_deleted;
+        let is_default = event.manifest().is_some_and(|manifest| manifest["globalDefault"] == true);
+        let (place, field) = match &*event.id.kind {
+            "PriorityClass" if object.id.group_kind() == event.id.group_kind() && !is_default => ("", "globalDefault"),
+            "PriorityClass" if is_pod => ("/spec", "priorityClassName"),
+            "RuntimeClass" if is_pod => ("/spec", "runtimeClassName"),
             _ => return None,
         };
-        if event.is_deleted || !event.is_certain || !object.id.is("", "Pod") {
-            return None;
-        }
-        self.accepted_without(object, events, |manifest| {
-            if let Some(spec) = manifest.get_mut("spec").and_then(Value::as_object_mut) {
-                spec.remove(field);
-            }
-        })
+        event.is_certain.then(|| {
+            self.accepted_without(object, events, |manifest| {
+                if let Some(fields) = manifest.pointer_mut(place).and_then(Value::as_object_mut) {
+                    fields.remove(field);
+                }
+            })
+        })?
     }
 
     /// Returns how far a refusal holds that events end: the server is asked about the object without the fields that it is
@@ -496,7 +522,7 @@ impl<'s, 'a> Premises<'s, 'a> {
         if of_definition != Standing::Holds {
             return of_definition;
         }
-        match admission::after_acceptance(&self.world, &object.owner, id, Some(object)) {
+        match admission::after_acceptance(&self.world, &object.owner, Sent::apply(&self.world, object)) {
             Ruling::Denied(events) => {
                 let message = format!("an admission policy denies it after {}", clauses(&events));
                 return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
@@ -506,6 +532,10 @@ impl<'s, 'a> Premises<'s, 'a> {
                 return Standing::Open(format!("the server accepts {shown} now, and may refuse it after {changed}"));
             }
             Ruling::Same | Ruling::Free(_) => {}
+        }
+        let of_moved = self.of_moved(object);
+        if of_moved != Standing::Holds {
+            return of_moved;
         }
         match room(&self.world, object) {
             Some(Room::Full(message)) => {
@@ -517,7 +547,11 @@ impl<'s, 'a> Premises<'s, 'a> {
             }
             Some(Room::Enough(_)) | None => {}
         }
-        let limiting = limit_ranges::limiting(&self.world, object);
+        let mut limiting = limit_ranges::limiting(&self.world, object);
+        limiting.extend(pods::refusing(&self.world, object));
+        let mut lost = admission::lost_services(&self.world, Sent::apply(&self.world, object));
+        lost.retain(|event| self.can_precede(event, object) && self.order(event, object) != Precedence::After);
+        limiting.extend(lost);
         if !limiting.is_empty() {
             let changed = clauses(&limiting);
             return Standing::Open(format!("the server accepts {shown} now, and may refuse it after {changed}"));
@@ -538,48 +572,6 @@ impl<'s, 'a> Premises<'s, 'a> {
             }
             _ => Standing::Holds,
         }
-    }
-
-    /// Returns how far it holds that the server accepts an object whose definition changes.
-    fn after_definition(&self, object: &AppliedObject) -> Standing {
-        let Some(definition) = self.definition(object) else { return Standing::Holds };
-        let Fit::Invalid(misfit) = self.fit(object, definition) else { return Standing::Holds };
-        // A resource comes after its definition.
-        let is_new_kind = self.world.state.input.snapshot.type_of(&object.id).is_none();
-        let precedence = self.world.precedence(definition, &object.owner, &object.id);
-        // The message can quote both.
-        let mut quoted = definition.built.iter().chain([&object.built]);
-        let message = if quoted.any(|built| built.masked.is_some()) { HIDDEN_MESSAGE } else { &*misfit.message };
-        let (shown, changed) = (object.built.shown_id(), definition.clause());
-        let open = Standing::Open(format!("the server accepts {shown} now, and refuses it after {changed}: {message}"));
-        match precedence {
-            Precedence::After if !is_new_kind => return Standing::Holds,
-            Precedence::Unknown if !is_new_kind => return open,
-            _ if !definition.is_certain => return open,
-            _ => {}
-        }
-        let refused = Standing::Replaced(Box::new(DryRunResult::Refused(message.to_owned())), vec![]);
-        if !self.world.state.is_live(&object.id) || misfit.is_never_ratcheted() {
-            return refused;
-        }
-        // The server accepts an invalid value that does not change.
-        match self.world.builds.value(&object.owner, &object.built, &misfit.pointer) {
-            Some(before) if object.built.manifest.pointer(&misfit.pointer) == Some(before) => Standing::Holds,
-            Some(_) => refused,
-            None => open,
-        }
-    }
-
-    /// Returns the definition of the kind of an object, if the change applies it.
-    fn definition(&self, object: &AppliedObject) -> Option<&Event> {
-        let at = self.definitions.get(&(object.id.cluster.clone(), object.id.group_kind()))?;
-        self.world.events.get(*at)
-    }
-
-    fn fit(&self, object: &AppliedObject, definition: &Event) -> Fit {
-        let Some(built) = &definition.built else { return Fit::Unknown(String::new()) };
-        let is_new = !self.world.state.is_live(&object.id);
-        validate(&object.built.manifest, &built.manifest, &object.built.version, is_new)
     }
 
     /// Returns the events among those that are `considered` that can change the answer to a request about an object.
@@ -611,6 +603,11 @@ impl<'s, 'a> Premises<'s, 'a> {
 fn replaced(object: &AppliedObject, result: DryRunResult, events: &[&Event]) -> Standing {
     let others = events.iter().filter(|event| !event.is_of(&object.owner));
     Standing::Replaced(Box::new(result), others.filter_map(|event| event.premise()).collect())
+}
+
+/// Returns the standing of a deletion that is allowed now.
+fn open_acceptance(events: &[&Event]) -> Standing {
+    Standing::Open(format!("it is allowed now, and may be refused after {}", clauses(events)))
 }
 
 /// Returns a service account as a user.

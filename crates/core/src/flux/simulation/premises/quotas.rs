@@ -1,5 +1,5 @@
-//! Quotas for numbers of objects. The server counts one object after the other, so a dry-run of each alone says nothing about
-//! several.
+//! Quotas. The server counts one object after the other, so a dry-run of each alone says nothing about several, and nothing about a
+//! quota that the change brings.
 //!
 //! Source: Kubernetes v1.36.3 `apiserver/pkg/admission/plugin/resourcequota` and `pkg/quota/v1/evaluator/core`.
 
@@ -10,7 +10,11 @@ use super::world::{Fact, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::simulation::model::protection::is_never_applied;
 use crate::kubernetes::deletion::order::apply_order;
-use crate::kubernetes::object::{ObjectId, ResourceType};
+use crate::kubernetes::object::{ObjectId, ResourceType, list_at, text_at};
+use crate::kubernetes::quantity::quantity;
+
+/// Resources of the containers of a Pod. A quota may name them with a prefix, or without one for requests.
+const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
 
 /// Room that quotas leave for an object.
 pub(super) enum Room<'w> {
@@ -22,75 +26,175 @@ pub(super) enum Room<'w> {
     Unknown(String),
 }
 
+/// What is created in a namespace with an object, and deleted there.
+struct Crowd<'w> {
+    kind: &'w ResourceType,
+    id: &'w ObjectId,
+    /// New objects that the same run creates, in the order in which it applies them.
+    own: Vec<(&'w ObjectId, &'w Value)>,
+    /// Manifests of new objects of other owners, as far as they are known.
+    others: Vec<Option<&'w Value>>,
+    /// Live objects that certainly go.
+    freed: Vec<&'w Event>,
+    /// Number of live objects.
+    live: usize,
+}
+
+/// Limits of one resource before and after the change.
+struct Limit {
+    name: String,
+    used: Option<f64>,
+    before: Option<f64>,
+    after: Option<f64>,
+}
+
 /// Returns what the quotas of its namespace leave for an object that the change creates; `None` if they are not known.
-pub(super) fn room<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Option<Room<'w>> {
+pub(super) fn room<'w>(world: &'w World<'_, '_>, object: &'w AppliedObject) -> Option<Room<'w>> {
     let id = &object.id;
     if id.cluster.is_some() || id.namespace.is_empty() || world.state.is_live(id) {
         return None;
     }
-    let kind = world.state.input.snapshot.type_of(id)?;
-    let is_counted = |other: &ObjectId| other.namespace == id.namespace && other.group_kind() == id.group_kind();
-    let is_new = |other: &ObjectId| is_counted(other) && !world.state.is_live(other);
-    let others: Vec<&Event> =
-        world.events.iter().filter(|event| is_counted(&event.id) && !event.is_of(&object.owner)).collect();
-    let freed: Vec<&Event> = others.iter().copied().filter(|event| event.is_deleted && event.is_certain).collect();
-    let of_others = others.iter().filter(|event| !event.is_deleted && is_new(&event.id)).count() as i64;
-    // While one of them is refused, a run applies none.
-    let last = world.state.last_pass(&object.owner)?;
-    let desired = last.desired_objects().into_iter().flatten();
-    let own: Vec<&ObjectId> = desired
-        .filter(|(own, built)| is_new(own) && !is_never_applied(built, &last.spec))
-        .map(|(own, _)| own)
-        .collect();
-    let count = own.len() as i64 + of_others;
-    let before = own.iter().filter(|own| apply_order(own, id).is_lt()).count() as i64;
+    let crowd = Crowd::of(world, object)?;
     let mut room = Room::Enough(vec![]);
     for fact in world.facts("v1", &["ResourceQuota"])?.iter().filter(|fact| fact.id.namespace == id.namespace) {
-        let Some((left, left_after)) = left(fact, kind) else { continue };
         let name = fact.id.name.to_string();
-        if count <= left.min(left_after) {
-            continue;
-        }
-        if left_after == left && freed.is_empty() && of_others == 0 {
-            if before < left {
-                continue;
+        for limit in limits(fact, &crowd) {
+            match crowd.room(&limit) {
+                Some(Room::Enough(freed)) => match &mut room {
+                    Room::Enough(all) => all.extend(fact.events.iter().copied().chain(freed)),
+                    Room::Full(_) | Room::Unknown(_) => {}
+                },
+                Some(Room::Full(_)) => {
+                    let (kind, object) = (&crowd.kind.plural, object.built.shown_id());
+                    return Some(Room::Full(format!(
+                        "{kind} {:?} is forbidden: exceeded quota: {name}",
+                        &*object.name
+                    )));
+                }
+                Some(Room::Unknown(_)) => room = Room::Unknown(name.clone()),
+                None => {}
             }
-            let (kind, object) = (&kind.plural, object.built.shown_id());
-            return Some(Room::Full(format!("{kind} {:?} is forbidden: exceeded quota: {name}", &*object.name)));
-        }
-        let events: Vec<&Event> = fact.events.iter().copied().chain(freed.iter().copied()).collect();
-        match &mut room {
-            Room::Enough(all) if count <= left_after.saturating_add(freed.len() as i64) => all.extend(events),
-            _ => room = Room::Unknown(name),
         }
     }
     Some(room)
 }
 
-/// Returns how many objects of a kind a quota leaves before and after its change; `None` if it does not count them.
-fn left(quota: &Fact<'_>, kind: &ResourceType) -> Option<(i64, i64)> {
-    let dotted = if kind.group.is_empty() { String::new() } else { format!(".{}", kind.group) };
-    let keys = [format!("count/{}{dotted}", kind.plural), kind.plural.to_string()];
-    let [used, limit] = ["/status/used", "/status/hard"].map(|list| {
-        let numbers = quota.before.and_then(|before| before.pointer(list))?;
-        keys.iter().find_map(|key| numbers.get(key)?.as_str()?.parse::<i64>().ok())
-    });
-    let used = used.unwrap_or_default();
-    let limits = [limit, hard(quota.after, &keys)];
-    let is_touched = !quota.events.is_empty();
-    match limits {
-        [None, None] => None,
-        [before, _] if !is_touched => before.map(|limit| (limit - used, limit - used)),
-        limits => {
-            let [before, after] = limits.map(|limit| limit.map_or(i64::MAX, |limit| limit - used));
-            Some((before, after))
+impl<'w> Crowd<'w> {
+    fn of(world: &'w World<'_, '_>, object: &'w AppliedObject) -> Option<Self> {
+        let id = &object.id;
+        let kind = world.state.input.snapshot.type_of(id)?;
+        let is_counted = |other: &ObjectId| other.namespace == id.namespace && other.group_kind() == id.group_kind();
+        let is_new = |other: &ObjectId| is_counted(other) && !world.state.is_live(other);
+        let events = world.events.iter().filter(|event| is_counted(&event.id) && !event.is_of(&object.owner));
+        let (deletions, applies): (Vec<&Event>, Vec<&Event>) = events.partition(|event| event.is_deleted);
+        let others =
+            applies.into_iter().filter(|event| is_new(&event.id)).map(|event| event.manifest().map(|it| &**it));
+        // While one of them is refused, a run applies none.
+        let last = world.state.last_pass(&object.owner)?;
+        let desired = last.desired_objects().into_iter().flatten();
+        let new = desired.filter(|(own, built)| is_new(own) && !is_never_applied(built, &last.spec));
+        let mut own: Vec<(&ObjectId, &Value)> = new.map(|(own, built)| (own, &*built.manifest)).collect();
+        own.sort_by(|(a, _), (b, _)| apply_order(a, b));
+        let freed = deletions.into_iter().filter(|event| event.is_certain).collect();
+        let live =
+            world.state.input.snapshot.objects.iter().filter(|live| live.id.cluster.is_none() && is_counted(&live.id));
+        Some(Self { kind, id, own, others: others.collect(), freed, live: live.count() })
+    }
+
+    /// Returns what a limit leaves for the object; `None` if the answer of the server counts, or all objects have room before and
+    /// after the change.
+    fn room(&self, limit: &Limit) -> Option<Room<'w>> {
+        let is_same = limit.before == limit.after && self.freed.is_empty() && self.others.is_empty();
+        let amount = |manifest: &Value| amount(&limit.name, manifest);
+        let own: Option<Vec<f64>> = self.own.iter().map(|(_, manifest)| amount(manifest)).collect();
+        let others: Option<f64> = self.others.iter().map(|manifest| manifest.and_then(&amount)).sum();
+        let Some(((own, others), used)) = own.zip(others).zip(limit.used) else {
+            let is_alone = is_same && self.own.len() < 2;
+            return (!is_alone).then(|| Room::Unknown(String::new()));
+        };
+        let [left, left_after] =
+            [limit.before, limit.after].map(|limit| limit.map_or(f64::INFINITY, |limit| limit - used));
+        let wanted = own.iter().sum::<f64>() + others;
+        if wanted <= left.min(left_after) {
+            return None;
         }
+        if is_same {
+            let at = self.own.iter().position(|(own, _)| *own == self.id)?;
+            let is_full = own[..=at].iter().sum::<f64>() > left;
+            return is_full.then(|| Room::Full(String::new()));
+        }
+        let freed = if is_count(&limit.name, self.kind) { self.freed.len() as f64 } else { 0.0 };
+        Some(if wanted <= left_after + freed { Room::Enough(self.freed.clone()) } else { Room::Unknown(String::new()) })
     }
 }
 
-/// Returns the limit that a quota sets, as a number or as a text.
-fn hard(quota: Option<&Value>, keys: &[String]) -> Option<i64> {
-    let limits = quota?.pointer("/spec/hard")?;
-    let found = keys.iter().find_map(|key| limits.get(key))?;
-    found.as_i64().or_else(|| found.as_str()?.parse().ok())
+/// Returns the limits of a quota that an object of a crowd uses.
+fn limits(quota: &Fact<'_>, crowd: &Crowd<'_>) -> Vec<Limit> {
+    let hard = |content: Option<&Value>, list: &str, name: &str| {
+        let value = content?.pointer(list)?.get(name)?;
+        value.as_f64().or_else(|| quantity(value.as_str()?))
+    };
+    let mut found = vec![];
+    for name in names(crowd) {
+        let is_counted = is_count(&name, crowd.kind);
+        let (before, after) = match quota.events.is_empty() {
+            true => [hard(quota.before, "/status/hard", &name); 2].into(),
+            false => (hard(quota.before, "/status/hard", &name), hard(quota.after, "/spec/hard", &name)),
+        };
+        let used = hard(quota.before, "/status/used", &name).or(is_counted.then_some(crowd.live as f64));
+        if before.is_some() || after.is_some() {
+            found.push(Limit { name, used, before, after });
+        }
+    }
+    found
+}
+
+/// Returns the names of the resources that objects of a kind use.
+fn names(crowd: &Crowd<'_>) -> Vec<String> {
+    let ResourceType { group, plural, .. } = crowd.kind;
+    let dotted = if group.is_empty() { String::new() } else { format!(".{group}") };
+    let mut names = vec![format!("count/{plural}{dotted}"), plural.to_string()];
+    match (&**group, &*crowd.kind.kind) {
+        ("", "PersistentVolumeClaim") => {
+            names.push("requests.storage".to_owned());
+            let own = crowd.own.iter().find(|(id, _)| *id == crowd.id);
+            let class =
+                own.map(|(_, manifest)| text_at(manifest, "/spec/storageClassName")).filter(|it| !it.is_empty());
+            names.extend(class.map(|class| format!("{class}{OF_CLASS}")));
+        }
+        ("", "Pod") => {
+            let prefixed = ["", "requests.", "limits."].map(|prefix| COMPUTE.map(|name| format!("{prefix}{name}")));
+            names.extend(prefixed.into_iter().flatten());
+        }
+        ("", "Service") => names.extend(["services.nodeports", "services.loadbalancers"].map(str::to_owned)),
+        _ => {}
+    }
+    names
+}
+
+/// End of the name of the storage that the claims of one class request, after the name of the class.
+const OF_CLASS: &str = ".storageclass.storage.k8s.io/requests.storage";
+
+/// Returns true if a resource is the number of objects of a kind.
+fn is_count(name: &str, kind: &ResourceType) -> bool {
+    name.starts_with("count/") || name == &*kind.plural
+}
+
+/// Returns how much of a resource an object uses; `None` if that is not known here.
+fn amount(name: &str, manifest: &Value) -> Option<f64> {
+    let requested = || quantity(text_at(manifest, "/spec/resources/requests/storage"));
+    let kind = text_at(manifest, "/spec/type");
+    let has_ports = matches!(kind, "NodePort" | "LoadBalancer");
+    match name {
+        "requests.storage" => requested(),
+        name if name.ends_with(OF_CLASS) => {
+            let is_of_class = name.strip_suffix(OF_CLASS) == Some(text_at(manifest, "/spec/storageClassName"));
+            if is_of_class { requested() } else { Some(0.0) }
+        }
+        "services.nodeports" if has_ports => Some(list_at(manifest, "/spec/ports").len() as f64),
+        "services.nodeports" => Some(0.0),
+        "services.loadbalancers" => Some(f64::from(u8::from(kind == "LoadBalancer"))),
+        name if COMPUTE.iter().any(|compute| name.ends_with(compute)) => None,
+        _ => Some(1.0),
+    }
 }

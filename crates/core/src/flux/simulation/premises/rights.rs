@@ -1,12 +1,15 @@
 //! Rights of service accounts that the change gives or takes.
 
+use serde_json::Value;
+
 use super::event::Event;
 use super::world::{Fact, World};
+use crate::flux::apply::AppliedObject;
 use crate::flux::apply::rights::{RBAC, Rbac};
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ObjectId, ResourceType};
 
-const VERSION: &str = "rbac.authorization.k8s.io/v1";
+pub(super) const VERSION: &str = "rbac.authorization.k8s.io/v1";
 const KINDS: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
 
 /// Rights to a change before and after the change.
@@ -39,6 +42,17 @@ pub(super) fn rights<'w>(
         events.retain(|event| wanted.is_decided_by(event, &facts, after));
     }
     Some(Rights { before, after, events })
+}
+
+/// Returns true if a service account may grant the rights of a role once the change is made: it has them, or may escalate; `None` if
+/// that is not known.
+pub(super) fn may_grant(world: &World<'_, '_>, account: &NamespacedName, object: &AppliedObject) -> Option<bool> {
+    let (id, role) = (&object.id, &*object.built.manifest);
+    let is_plain = id.kind.ends_with("Role") && role.get("aggregationRule").is_none_or(Value::is_null);
+    let kind = world.state.input.snapshot.type_of(id).filter(|_| is_plain)?;
+    let facts = world.facts(VERSION, &KINDS)?;
+    let rbac = Rbac { objects: facts.iter().filter_map(|fact| Some((&fact.id, fact.after?))).collect() };
+    Some(rbac.allows(account, "escalate", kind, id) || rbac.covers(account, &id.namespace, role))
 }
 
 /// Verbs that a service account may use on an object.

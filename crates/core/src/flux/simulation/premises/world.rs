@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::applied_builds::AppliedBuilds;
 use super::event::Event;
 use crate::flux::apply::AppliedObject;
-use crate::flux::apply::admission::{ADMISSION_V1, BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY, ParameterRef};
+use crate::flux::apply::admission::{
+    ADMISSION_V1, AdmissionRule, BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY, ParameterRef,
+};
 use crate::flux::apply::question::{DryRunAnswer, Question};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
@@ -40,6 +42,8 @@ pub(super) struct World<'s, 'a> {
     live_kinds: OnceCell<BTreeSet<GroupKind>>,
     /// Parameters of admission policies before and after the change.
     parameters: OnceCell<Vec<ParameterRef>>,
+    /// Live webhooks, as far as they are known.
+    pub(super) webhooks: OnceCell<Vec<(ObjectId, AdmissionRule)>>,
     /// Objects to read and questions to ask before there is an answer.
     pub(super) needs: RefCell<Needs>,
 }
@@ -85,6 +89,7 @@ impl<'s, 'a> World<'s, 'a> {
             order: OnceCell::new(),
             live_kinds: OnceCell::new(),
             parameters: OnceCell::new(),
+            webhooks: OnceCell::new(),
             needs: RefCell::default(),
         }
     }
@@ -123,6 +128,14 @@ impl<'s, 'a> World<'s, 'a> {
             }
             let after = event.manifest().map(|manifest| &**manifest);
             match facts.iter_mut().find(|fact| fact.id == event.id) {
+                // It is created anew.
+                Some(fact)
+                    if event.is_deleted
+                        && fact.events.iter().all(|apply| apply.owner == event.owner)
+                        && !fact.events.is_empty() =>
+                {
+                    fact.events.push(event);
+                }
                 // Two owners change it.
                 Some(fact) if !fact.events.is_empty() => return None,
                 Some(fact) => (fact.after, fact.events) = (after, vec![event]),

@@ -108,6 +108,9 @@ pub(crate) fn row(
     if is_remade {
         row.reason.add_detail("Kubernetes creates it again");
     }
+    if let Some(condition) = consequences.open_content(id).filter(|_| row.action == Action::Recreate) {
+        row.make_race(condition);
+    }
     if let Some(unread) = unread.filter(|_| action == Action::Create) {
         row.make_race(format!("it is updated if it exists; {unread}"));
     }
@@ -199,6 +202,10 @@ fn keep_reason(state: &State<'_>, owner: &Node, live: &ObjectMetadata, outcomes:
         }
         if owner.deletion.is_none() && owner.passes.iter().any(|pass| pass.applies(&live.id)) {
             return None;
+        }
+        if owner.deletion.is_some() && outcomes.appliers.contains(key) {
+            let detail = format!("{} is created again, and applies it", owner_id(key));
+            return Some(Reason::new(ReasonCode::HandedOver, detail));
         }
     }
     let finalization = owner.deletion.as_ref().map(|deletion| &deletion.finalization);

@@ -224,13 +224,26 @@ pub(super) fn owner_rows(state: &State<'_>, consequences: &Consequences<'_>) -> 
             }
             let object = PinnedObject::absent(id.clone());
             let mut row = owner_row(Action::Create, object, owner, applies.code.into());
-            if effect.condition.is_some() || applies.is_doubtful {
-                row.make_race(format!("it depends on whether {owner} is reconciled"));
+            if let Some(condition) = doubt_of_apply(owner, effect) {
+                row.make_race(condition);
             }
             rows.push(row);
         }
     }
     rows
+}
+
+/// Returns the condition under which an owner does not apply all of its objects, if there is one.
+fn doubt_of_apply(owner: &ObjectId, effect: &Effect) -> Option<String> {
+    if effect.condition.is_some() {
+        return Some(if_reconciled(owner));
+    }
+    let is_doubtful = effect.applies.as_ref().is_some_and(|applies| applies.is_doubtful);
+    is_doubtful.then(|| format!("it does not happen if {owner} fails before it"))
+}
+
+fn if_reconciled(owner: &ObjectId) -> String {
+    format!("it depends on whether {owner} is reconciled")
 }
 
 /// Adds rows of the live objects that other owners than Kustomizations change, unless a plan has a row of them.
@@ -242,8 +255,8 @@ pub(super) fn add_updates(state: &State<'_>, plan: &mut Plan) {
         for (id, reason, _) in applies.updates().filter(|(id, ..)| !known.contains(*id)) {
             let Some(object) = state.live_object(id) else { continue };
             let mut row = owner_row(Action::Update, object, owner, reason.clone());
-            if effect.condition.is_some() || applies.is_doubtful {
-                row.make_race(format!("it depends on whether {owner} is reconciled"));
+            if let Some(condition) = doubt_of_apply(owner, effect) {
+                row.make_race(condition);
             }
             if let Some(held) = held_deletion(object) {
                 row.make_race(held);
@@ -334,9 +347,12 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
         change.action = Action::Recreate;
         change.reason.add_detail(&format!("{by} creates it again"));
         let effect = state.affected_owner(by).and_then(|owner| owner.effect.as_ref());
-        let is_certain = effect.is_some_and(|effect| effect.certainly_applies());
-        if !is_certain {
-            change.make_race(format!("it depends on whether {by} is reconciled"));
+        let doubt = match effect.filter(|effect| effect.assumption.is_none()) {
+            Some(effect) => doubt_of_apply(by, effect),
+            None => Some(if_reconciled(by)),
+        };
+        if let Some(condition) = doubt {
+            change.make_race(condition);
         } else if consequences.may_be_deleted(by) {
             continue;
         } else if by.is(releases::GROUP, releases::KIND) {

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::DataRef;
 use crate::flux::build::objects::undecrypted::UNKNOWN;
-use crate::flux::simulation::model::facts::unread_secrets::data_references;
+use crate::flux::build::substitute::data_references;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
 use crate::kubernetes::object::ObjectId;

@@ -126,6 +126,13 @@ impl Consequences<'_> {
         Some(format!("the namespace controller may stop at {earlier}, which the server refuses it to delete"))
     }
 
+    /// Returns what a container that is created again waits for, if the API server perhaps refuses to let its content be deleted.
+    pub(crate) fn open_content(&self, container: &ObjectId) -> Option<String> {
+        let mut content = self.cascaded.values().filter(|cascaded| cascaded.cause == *container);
+        let (held, condition) = content.find_map(|cascaded| Some((cascaded, self.open_refusal(cascaded)?)))?;
+        Some(format!("it is created again once {} is gone: {condition}", held.object.id))
+    }
+
     /// Returns the Pod that finalizers keep in a deleted Namespace, and that must be gone before an object there is deleted.
     pub(crate) fn awaited_pod(&self, cascaded: &CascadedObject<'_>) -> Option<&ObjectId> {
         let is_content = cascaded.kind == CascadeKind::NamespaceContent && !cascaded.object.id.is("", "Pod");

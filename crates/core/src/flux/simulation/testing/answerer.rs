@@ -111,6 +111,7 @@ impl TestCluster {
             || self.upgrades.is_some()
             || !self.results.is_empty()
             || !self.refusals.is_empty()
+            || !self.creation_refusals.is_empty()
             || !self.deletion_refusals.is_empty()
     }
 
@@ -151,7 +152,10 @@ impl TestCluster {
                     None => return DryRunAnswer::Result(self.accepted(&question.id, &applied.built.manifest)),
                 }
             }
-            Request::Create(_) => return DryRunAnswer::Result(DryRunResult::Created),
+            Request::Create(_) => {
+                let refusal = self.creation_refusals.get(&*question.id.name).map(|message| (*message).to_owned());
+                return DryRunAnswer::Result(refusal.map_or(DryRunResult::Created, DryRunResult::Refused));
+            }
             Request::Apply { .. } | Request::Delete | Request::Read => {
                 let mut refusals = self.deletion_refusals.iter();
                 let refusal = refusals.find(|refusal| {

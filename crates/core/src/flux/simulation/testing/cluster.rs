@@ -95,6 +95,8 @@ pub(crate) struct TestCluster {
     pub(crate) content: BTreeMap<String, Value>,
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
+    /// Refusals to create an object whose live one is deleted before, by name.
+    pub(crate) creation_refusals: BTreeMap<&'static str, &'static str>,
     /// Results of the applies that a function accepts.
     pub(crate) results: Vec<(AppliesTo, DryRunResult)>,
     /// Refusals of the API server in upgrades and of ResourceSets, by name; `None` if it does not answer.
@@ -142,6 +144,7 @@ impl TestCluster {
             content: BTreeMap::new(),
             refusals: vec![],
             deletion_refusals: vec![],
+            creation_refusals: BTreeMap::new(),
             results: vec![],
             upgrades: None,
             live_changes: BTreeMap::new(),

@@ -8,6 +8,7 @@ use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, in_namespace, k
 use crate::flux::simulation::PreviewInput;
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
+use crate::plan::Action;
 
 fn files() -> Files {
     vec![
@@ -34,6 +35,16 @@ fn what_git_has_comes_back_and_what_nobody_applies_does_not() {
     let deleted = ["delete root user", "delete k kustomize-controller", "delete held kustomize-controller"];
     let deleted = [&deleted[..], &["delete a kustomize-controller", "keep b kustomize-controller"]].concat();
     assert_eq!(rows(&cluster, &[kustomization("root")]), set(&deleted));
+}
+
+#[test]
+fn a_kustomization_that_is_made_again_takes_back_what_it_left_behind() {
+    let (cluster, files) = (TestCluster::new(&files()), files());
+    let by_hand = BTreeSet::from([ObjectId::new(GROUP, KIND, NS, "held")]);
+    let plan = cluster.finish_preview(PreviewInput { by_hand, ..cluster.input(&files) }).plan;
+    let row = plan.changes().iter().find(|change| &*change.object.id.name == "b").unwrap();
+    let reason = format!("handed-over: kustomization/held -n {NS} is created again, and applies it");
+    assert_eq!((row.action, row.reason.to_string()), (Action::Keep, reason));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Rules by which the API server accepts objects, and that the change itself creates, changes or deletes.
 
 use super::*;
+use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
 use crate::plan::Certainty;
 use crate::testing::resource_type;
@@ -500,4 +501,274 @@ fn a_quota_has_room_for_the_objects_that_are_applied_first() {
     assert_eq!(rows(&cluster, &raised), set(&["create d", "delete a", "update few"]));
     let kept = after(vec![quota(3, "4"), cm("c")], vec![cm("d")]);
     assert_eq!(rows(&cluster, &kept), set(&["keep a", "unknown d"]));
+}
+
+#[test]
+fn a_policy_can_ask_for_labels_of_the_namespace_that_change() {
+    let strict = |is_strict: bool| {
+        let mut namespace = cluster_scoped("Namespace", "shop");
+        if is_strict {
+            namespace["metadata"]["labels"] = json!({"strict": "yes"});
+        }
+        namespace
+    };
+    let own = |is_strict, objects: Vec<Value>| {
+        let shop = objects.into_iter().map(|object| in_namespace(object, "shop"));
+        let rules = vec![policy("held", "UPDATE", "!('strict' in namespaceObject.metadata.labels)")];
+        files(rules, json!({}), [strict(is_strict)].into_iter().chain(shop).collect())
+    };
+    let bound = binding("bound", "held", None);
+    let mut cluster = cluster_of(&own(false, vec![cm("a"), cm("b")]));
+    cluster.content.insert("shop".to_owned(), strict(false));
+    cluster.add(&bound, None);
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&own(true, vec![value("b", "2")])), set(&["keep a", "keep b"]));
+    assert_eq!(cluster.rows(&own(false, vec![value("b", "2")])), set(&["delete a"]));
+
+    let mut cluster = cluster_of(&own(true, vec![cm("a"), cm("b")]));
+    cluster.content.insert("shop".to_owned(), managed(strict(true), "strict"));
+    cluster.add(&bound, None);
+    cluster.snapshot.normalise();
+    let changed = in_namespace(value("b", "2"), "shop");
+    cluster.refusals.push(refused("k", &changed, &Value::Null, &denied("held", "bound")));
+    assert_eq!(cluster.rows(&own(false, vec![value("b", "2")])), set(&["delete a"]));
+    assert_eq!(cluster.rows(&own(true, vec![value("b", "2")])), set(&["keep a", "keep b"]));
+}
+
+/// Returns an object with a label that kustomize-controller owns.
+fn managed(mut object: Value, label: &str) -> Value {
+    let fields = json!({"f:metadata": {"f:labels": {format!("f:{label}"): {}}}});
+    let entry = json!({"manager": "kustomize-controller", "operation": "Apply", "fieldsV1": fields});
+    object["metadata"]["managedFields"] = json!([entry]);
+    object
+}
+
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"serviceAccountName": "team"}})
+}
+
+#[test]
+fn a_pod_may_be_refused_by_the_security_that_its_namespace_gets() {
+    let with_level = |level: &str| {
+        let mut namespace = cluster_scoped("Namespace", "shop");
+        namespace["metadata"]["labels"] = json!({"pod-security.kubernetes.io/enforce": level});
+        namespace
+    };
+    let rows = |before: &str, after: &str| {
+        let own =
+            |level: &str, more: Vec<Value>| files(vec![cm("c")], json!({}), [vec![with_level(level)], more].concat());
+        let mut cluster = cluster_of(&own(before, vec![cm("a")]));
+        let live = managed(with_level(before), "pod-security.kubernetes.io/enforce");
+        cluster.content.insert("shop".to_owned(), live);
+        cluster.rows(&own(after, vec![pod("d")]))
+    };
+    assert_eq!(rows("privileged", "restricted"), set(&["delete? a"]));
+    assert_eq!(rows("baseline", "unheard-of"), set(&["delete? a"]), "that counts as restricted");
+    assert_eq!(rows("restricted", "baseline"), set(&["delete a"]));
+    let new = files(vec![cm("c")], json!({}), vec![with_level("restricted"), pod("d")]);
+    let rows = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a")])).rows(&new);
+    assert_eq!(rows, set(&["delete? a"]));
+}
+
+#[test]
+fn a_pod_may_be_refused_once_its_account_is_gone() {
+    let account =
+        in_namespace(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}), "shop");
+    let namespace = || cluster_scoped("Namespace", "shop");
+    let before = files(vec![account.clone(), namespace()], json!({}), vec![cm("a")]);
+    let cluster = cluster_of(&before);
+    let kept = files(vec![account, namespace()], json!({}), vec![pod("d")]);
+    assert_eq!(cluster.rows(&kept), set(&["delete a"]));
+    let gone = files(vec![namespace()], json!({}), vec![pod("d")]);
+    assert_eq!(cluster.rows(&gone), set(&["delete? a", "delete team"]));
+}
+
+#[test]
+fn a_new_quota_counts_what_is_there_already() {
+    let quota = |hard: Value| json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": NS}, "spec": {"hard": hard}});
+    let dependant = || json!({"dependsOn": [{"name": "rules"}]});
+    let cluster = cluster_of(&files(vec![cm("c")], dependant(), vec![cm("a"), cm("b")]));
+    let rows = |count: u8| {
+        let hard = json!({"count/configmaps": count.to_string()});
+        cluster.rows(&files(vec![cm("c"), quota(hard)], dependant(), vec![cm("b"), cm("d")]))
+    };
+    assert_eq!(rows(3), set(&["delete? a"]));
+    assert_eq!(rows(4), set(&["delete a"]));
+}
+
+#[test]
+fn a_quota_of_storage_has_room_for_the_claims_that_are_applied_first() {
+    let quota = |hard: &str, used: &str| {
+        json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": NS},
+            "spec": {"hard": {"requests.storage": hard}},
+            "status": {"hard": {"requests.storage": hard}, "used": {"requests.storage": used}}})
+    };
+    let claim = |name: &str, size: &str| {
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": NS},
+            "spec": {"storageClassName": "fast", "resources": {"requests": {"storage": size}}}})
+    };
+    let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    cluster.snapshot.types.push(resource_type("", "PersistentVolumeClaim", "persistentvolumeclaims", true));
+    cluster.add(&quota("3Gi", "1Gi"), None);
+    cluster.snapshot.normalise();
+    let rows = |sizes: [&str; 2]| {
+        let claims = vec![cm("b"), claim("one", sizes[0]), claim("two", sizes[1])];
+        cluster.rows(&files(vec![cm("c")], json!({}), claims))
+    };
+    assert_eq!(rows(["1Gi", "1024Mi"]), set(&["delete a"]));
+    assert_eq!(rows(["2Gi", "1Mi"]), set(&["keep a", "unknown two"]));
+}
+
+#[test]
+fn a_binding_that_is_forced_to_another_role_takes_the_rights_of_the_old_one() {
+    let role = |name: &str, verbs: &[&str]| {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        json!({"apiVersion": RBAC, "kind": "Role", "metadata": {"name": name, "namespace": NS}, "rules": rules})
+    };
+    let bound = |role: &str| {
+        json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "bound", "namespace": NS},
+            "roleRef": {"kind": "Role", "name": role}, "subjects": [{"kind": "ServiceAccount", "name": "team"}]})
+    };
+    let roles = || vec![role("many", &["get", "patch", "delete"]), role("few", &["get", "patch"])];
+    let account = in_namespace(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}), NS);
+    let own = |binding: &str, objects: Vec<Value>| {
+        let more = json!({"serviceAccountName": "team", "dependsOn": [{"name": "rules"}]});
+        let mut own = files([roles(), vec![bound(binding)]].concat(), more, objects);
+        own[0].1[0]["spec"]["force"] = true.into();
+        own
+    };
+    let mut cluster = cluster_of(&own("many", vec![cm("a"), cm("b")]));
+    cluster.add(&account, None);
+    cluster.snapshot.normalise();
+    let recreated = DryRunResult::Recreated("roleRef is immutable".to_owned());
+    cluster.results = vec![(|applied| applied.built.manifest["roleRef"]["name"] == "few", recreated)];
+    assert_eq!(cluster.rows(&own("few", vec![cm("b")])), set(&["keep a", "recreate bound"]));
+    assert_eq!(cluster.rows(&own("many", vec![cm("b")])), set(&["delete a"]));
+}
+
+#[test]
+fn another_default_class_is_accepted_once_the_old_one_is_none() {
+    let class = |name: &str, is_default: bool| json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "globalDefault": is_default});
+    let mut cluster = cluster_of(&files(vec![class("one", true), cm("c")], json!({}), vec![cm("a"), cm("b")]));
+    cluster.snapshot.types.push(resource_type("scheduling.k8s.io", "PriorityClass", "priorityclasses", false));
+    cluster.snapshot.normalise();
+    let message = "priorityclasses.scheduling.k8s.io \"two\" is forbidden: PriorityClass one is already marked as default. \
+                   Only one default can exist";
+    cluster.refusals.push(refused("k", &class("two", true), &Value::Null, message));
+    let rows = |rules: Vec<Value>| cluster.rows(&files(rules, json!({}), vec![cm("b"), class("two", true)]));
+    assert_eq!(rows(vec![class("one", true), cm("c")]), set(&["keep a", "unknown two"]));
+    assert_eq!(rows(vec![class("one", false), cm("c")]), set(&["delete a"]));
+    assert_eq!(rows(vec![cm("c")]), set(&["delete a", "delete one"]));
+}
+
+#[test]
+fn a_rule_that_no_longer_asks_about_an_object_ends_its_refusal() {
+    let held = || policy("held", "UPDATE", "object.data.v != '2'");
+    let bound = || binding("bound", "held", None);
+    let before = files(vec![held(), bound()], json!({}), vec![cm("a"), cm("b")]);
+    let mut cluster = cluster_of(&before);
+    cluster.refusals.push(refused("k", &value("b", "2"), &Value::Null, &denied("held", "bound")));
+    let rows =
+        |policy: Value, binding: Value| cluster.rows(&files(vec![policy, binding], json!({}), vec![value("b", "2")]));
+    let with_condition = |expression: &str| {
+        let mut policy = held();
+        policy["spec"]["matchConditions"] = json!([{"name": "c", "expression": expression}]);
+        policy
+    };
+    assert_eq!(rows(with_condition("object.metadata.name != 'b'"), bound()), set(&["delete a"]));
+    assert_eq!(rows(with_condition("object.metadata.name != 'z'"), bound()), set(&["keep a", "keep b"]));
+    assert_eq!(rows(with_condition("request.userInfo.username != 'z'"), bound()), set(&["delete? a"]));
+    let excluding = |name: &str| {
+        let mut policy = held();
+        let rule =
+            json!({"apiGroups": [""], "operations": ["*"], "resources": ["configmaps"], "resourceNames": [name]});
+        policy["spec"]["matchConstraints"]["excludeResourceRules"] = json!([rule]);
+        policy
+    };
+    assert_eq!(rows(excluding("b"), bound()), set(&["delete a"]));
+    assert_eq!(rows(excluding("z"), bound()), set(&["keep a", "keep b"]));
+    let mut selecting = bound();
+    selecting["spec"]["matchResources"]["objectSelector"] = json!({"matchLabels": {"x": "y"}});
+    assert_eq!(rows(held(), selecting), set(&["delete? a"]), "labels of the object are not compared");
+}
+
+/// Rows of a commit that forces `i`, while the role of the account of `k` gets these verbs before.
+fn rows_of_forced(verbs: &[&str]) -> BTreeSet<String> {
+    let role = |verbs: &[&str]| {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+        json!({"apiVersion": RBAC, "kind": "Role", "metadata": {"name": "rights", "namespace": NS}, "rules": rules})
+    };
+    let bound = json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "bound", "namespace": NS},
+        "roleRef": {"kind": "Role", "name": "rights"}, "subjects": [{"kind": "ServiceAccount", "name": "team"}]});
+    let own = |verbs: &[&str], objects: Vec<Value>| {
+        let more = json!({"serviceAccountName": "team", "force": true, "dependsOn": [{"name": "rules"}]});
+        files(vec![role(verbs), bound.clone()], more, objects)
+    };
+    let mut cluster = cluster_of(&own(&["get", "create", "patch", "delete"], vec![cm("a"), cm("i")]));
+    let account = in_namespace(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}), NS);
+    cluster.add(&account, None);
+    cluster.snapshot.normalise();
+    let recreated = DryRunResult::Recreated("data is immutable".to_owned());
+    cluster.results = vec![(|applied| &*applied.id.name == "i", recreated)];
+    cluster.rows(&own(verbs, vec![value("i", "2")]))
+}
+
+#[test]
+fn a_forced_object_stays_or_goes_if_the_right_to_delete_or_to_create_is_lost_before() {
+    assert_eq!(rows_of_forced(&["get", "create", "patch", "delete"]), set(&["delete a", "recreate i"]));
+    assert_eq!(rows_of_forced(&["get", "patch", "delete"]), set(&["keep a", "delete i"]));
+    assert_eq!(rows_of_forced(&["get", "create", "patch"]), set(&["keep a", "keep i"]));
+}
+
+#[test]
+fn a_forced_object_is_not_created_anew_if_its_namespace_is_no_longer_exempt() {
+    let held = policy("held", "CREATE", "object.data.v != '2'");
+    let own = |is_exempt: bool, objects: Vec<Value>| {
+        let mut namespace = cluster_scoped("Namespace", "shop");
+        if is_exempt {
+            namespace["metadata"]["labels"] = json!({"trusted": "yes"});
+        }
+        let shop = objects.into_iter().map(|object| in_namespace(object, "shop"));
+        files(vec![cm("c")], json!({"force": true}), [namespace].into_iter().chain(shop).collect())
+    };
+    let mut cluster = cluster_of(&own(true, vec![cm("a"), cm("i")]));
+    let mut live = cluster_scoped("Namespace", "shop");
+    live["metadata"]["labels"] = json!({"trusted": "yes"});
+    cluster.content.insert("shop".to_owned(), managed(live, "trusted"));
+    for rule in [held, binding("bound", "held", Some("trusted"))] {
+        cluster.add(&rule, None);
+    }
+    cluster.snapshot.normalise();
+    let recreated = DryRunResult::Recreated("data is immutable".to_owned());
+    cluster.results = vec![(|applied| &*applied.id.name == "i", recreated)];
+    assert_eq!(cluster.rows(&own(true, vec![value("i", "2")])), set(&["delete a", "recreate i"]));
+    assert_eq!(cluster.rows(&own(false, vec![value("i", "2")])), set(&["keep a", "delete i"]));
+    assert_eq!(cluster.rows(&own(false, vec![value("i", "3")])), set(&["delete a", "recreate i"]));
+}
+
+#[test]
+fn an_account_may_grant_what_it_has_after_the_change() {
+    let role = |name: &str, verbs: &[&str]| {
+        let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]);
+        json!({"apiVersion": RBAC, "kind": "Role", "metadata": {"name": name, "namespace": NS}, "rules": rules})
+    };
+    let bound = json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "bound", "namespace": NS},
+        "roleRef": {"kind": "Role", "name": "rights"}, "subjects": [{"kind": "ServiceAccount", "name": "team"}]});
+    let account = in_namespace(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}), NS);
+    let verbs = ["get", "patch", "create", "delete"];
+    let own = |team: &[&str], other: &[&str], objects: Vec<Value>| {
+        let rules = vec![role("rights", team), role("other", other), bound.clone()];
+        files(rules, json!({"serviceAccountName": "team"}), objects)
+    };
+    let mut cluster = cluster_of(&own(&verbs, &["get"], vec![cm("a"), cm("b")]));
+    cluster.add(&account, None);
+    cluster.snapshot.normalise();
+    let message = "roles.rbac.authorization.k8s.io \"x\" is forbidden: user \"system:serviceaccount:flux-system:team\" is \
+                   attempting to grant RBAC permissions not currently held";
+    let spec = json!({"serviceAccountName": "team"});
+    cluster.refusals.push(refused("k", &role("x", &["watch"]), &spec, message));
+    let rows = |team: &[&str], other: &[&str]| cluster.rows(&own(team, other, vec![cm("b"), role("x", &["watch"])]));
+    assert_eq!(rows(&verbs, &["get", "list"]), set(&["keep a", "unknown x"]), "another role changes");
+    assert_eq!(rows(&["*"], &["get"]), set(&["delete? a"]), "the server of the test refuses it to everybody");
 }

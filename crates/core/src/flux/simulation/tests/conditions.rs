@@ -145,6 +145,8 @@ fn a_dependency_that_the_change_suspends_may_reconcile_the_new_revision_before()
     assert!(outcome.ends_with("reconciles the new revision before it is suspended"), "{outcome}");
     cluster.kustomization("d").content["spec"]["suspend"] = true.into();
     assert_eq!(cluster.rows(&after(json!({}))), set(&[]), "it is suspended already");
+    let outcome = cluster.outcome(&after(json!({})), "k");
+    assert!(outcome.ends_with("which cannot reconcile: suspended"), "{outcome}");
     let checks = json!({"healthChecks": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "namespace": NS}]});
     let unhealthy = TestCluster::new(&two(checks.clone(), dependant.clone(), false));
     assert_eq!(unhealthy.rows(&after(checks)), set(&[]), "its health check fails before");

@@ -149,12 +149,15 @@ fn a_changed_source_makes_the_content_unknown_and_not_the_instance() {
 fn what_is_not_followed_is_unknown_with_its_reason() {
     let plain = || instance(json!({}), json!({}));
     let rows = [
-        (instance(json!({"path": "./b"}), json!({"distribution": {"version": "2.9.x"}})), "spec.distribution is not"),
-        (instance(json!({}), json!({"components": ["source-controller"]})), "spec.components is not computed"),
-        (instance(json!({}), json!({"cluster": {"multitenant": true}})), "spec.cluster is not computed"),
-        (instance(json!({}), json!({"storage": {"class": "a", "size": "1Gi"}})), "spec.storage is not computed"),
-        (instance(json!({}), json!({"sharding": {"shards": ["a"]}})), "spec.sharding is not computed"),
-        (instance(json!({}), json!({"commonMetadata": {"labels": {}}})), "spec.commonMetadata is not computed"),
+        (
+            instance(json!({"path": "./b"}), json!({"distribution": {"version": "2.9.x"}})),
+            "spec.distribution changes, spec.sync changes; ",
+        ),
+        (instance(json!({}), json!({"components": ["source-controller"]})), "spec.components changes; "),
+        (instance(json!({}), json!({"cluster": {"multitenant": true}})), "spec.cluster changes; "),
+        (instance(json!({}), json!({"storage": {"class": "a", "size": "1Gi"}})), "spec.storage changes; "),
+        (instance(json!({}), json!({"sharding": {"shards": ["a"]}})), "spec.sharding changes; "),
+        (instance(json!({}), json!({"commonMetadata": {"labels": {}}})), "spec.commonMetadata changes; "),
         (instance(json!({"kind": "OCIRepository"}), json!({})), "spec.sync.kind is not computed"),
         (instance(json!({"name": "other"}), json!({})), "spec.sync.name is not computed"),
         (instance(json!({}), json!({"sync": null})), "flux-operator deletes its source and its Kustomization"),

@@ -269,3 +269,115 @@ fn a_role_that_loses_the_right_makes_a_deletion_a_race() {
     assert_eq!(row(&files(&["get", "delete"], vec![cm("b")])), (Action::Delete, Certainty::Certain));
     assert_eq!(row(&files(&["get"], vec![cm("b")])), (Action::Delete, Certainty::Race));
 }
+
+/// A definition with a schema of `spec`, and the rest of `k`.
+fn with_schema(schema: &Value, more: Vec<Value>) -> Files {
+    let mut own = definition(&json!(["a"]));
+    own["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = schema.clone();
+    vec![("root/k.yaml", vec![ks("k", "./p", json!({}))]), ("p/a.yaml", [vec![own], more].concat())]
+}
+
+fn sizes(rules: &Value, required: &[&str]) -> Value {
+    json!({"type": "object", "required": required, "properties": {"color": {"type": "string"},
+        "size": {"type": "string", "x-kubernetes-validations": rules}}})
+}
+
+/// Rows of a change of a schema and of the live widget of size `a` to another size, which the server accepts now.
+fn rows_with_schema(schema: &Value, size: &str, force: bool) -> BTreeSet<String> {
+    let before = with_schema(&sizes(&json!([]), &[]), vec![widget("a"), cm("a"), cm("b")]);
+    let mut cluster = cluster_of(&before);
+    cluster.refusals = vec![refused("other", &cm("z"), "no")];
+    cluster.content.insert("w".to_owned(), widget("a"));
+    let mut after = with_schema(schema, vec![widget(size), cm("b")]);
+    if force {
+        let marked = annotated(widget(size), "force", "enabled");
+        after[1].1[1] = marked;
+    }
+    cluster.rows(&after)
+}
+
+#[test]
+fn a_definition_that_makes_a_field_immutable_refuses_its_change() {
+    let immutable = sizes(&json!([{"rule": "self == oldSelf"}]), &[]);
+    assert_eq!(rows_with_schema(&immutable, "b", false), set(&["keep a", "keep w"]));
+    assert_eq!(rows_with_schema(&immutable, "a", false), set(&["delete a"]));
+    assert_eq!(rows_with_schema(&immutable, "b", true), set(&["delete a", "recreate w"]));
+    let never = sizes(&json!([{"rule": "self == 'a'"}]), &[]);
+    assert_eq!(rows_with_schema(&never, "b", true), set(&["keep a", "delete w"]), "it is refused anew, too");
+}
+
+#[test]
+fn a_definition_that_requires_a_field_refuses_a_change_without_it() {
+    let required = sizes(&json!([]), &["color"]);
+    assert_eq!(rows_with_schema(&required, "b", false), set(&["keep a", "keep w"]));
+    assert_eq!(rows_with_schema(&required, "a", false), set(&["delete a"]), "nothing of the widget changes");
+    let mut with_default = required;
+    with_default["properties"]["color"]["default"] = "red".into();
+    assert_eq!(rows_with_schema(&with_default, "b", false), set(&["delete a"]));
+}
+
+#[test]
+fn a_conversion_without_its_service_fails_each_request_for_a_version_that_is_not_stored() {
+    let converting = |stored: &str| {
+        let mut own = definition(&json!(["a", "b"]));
+        own["spec"]["versions"][0]["storage"] = (stored == "v1").into();
+        let mut second = own["spec"]["versions"][0].clone();
+        (second["name"], second["storage"]) = ("v2".into(), (stored == "v2").into());
+        own["spec"]["versions"].as_array_mut().unwrap().push(second);
+        own["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"clientConfig": {
+            "service": {"name": "converter", "namespace": NS}}}});
+        own
+    };
+    let files = |definition: Value, more: Vec<Value>| -> Files {
+        let kustomizations = vec![ks("k", "./p", json!({}))];
+        vec![("root/k.yaml", kustomizations), ("p/a.yaml", [vec![definition], more].concat())]
+    };
+    let before = files(definition(&json!(["a", "b"])), vec![widget("a"), cm("a"), cm("b")]);
+    let mut cluster = cluster_of(&before);
+    cluster.snapshot.types.push(crate::testing::resource_type("", "Service", "services", true));
+    cluster.snapshot.normalise();
+    cluster.refusals = vec![refused("other", &cm("z"), "no")];
+    let applied = |stored: &str| files(converting(stored), vec![widget("a"), cm("b")]);
+    assert_eq!(cluster.rows(&applied("v2")), set(&["keep a", "keep w"]));
+    assert_eq!(cluster.rows(&applied("v1")), set(&["delete a"]), "nothing is converted");
+    let pruned = files(converting("v2"), vec![cm("a"), cm("b")]);
+    assert_eq!(cluster.rows(&pruned), set(&["keep w"]));
+    cluster.add(
+        &in_namespace(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "converter"}}), NS),
+        None,
+    );
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&applied("v2")), set(&["delete a"]));
+}
+
+#[test]
+fn what_moves_in_order_is_created_and_not_changed() {
+    let moved = |place: usize, dependant: Value| -> Files {
+        let mut files = vec![
+            ("root/k.yaml", vec![ks("a", "./a", json!({})), ks("b", "./b", dependant)]),
+            ("a/a.yaml", vec![cm("x")]),
+            ("b/b.yaml", vec![cm("y")]),
+        ];
+        files[place].1.push(cm("m"));
+        files
+    };
+    let in_order = || json!({"dependsOn": [{"name": "a"}], "serviceAccountName": "team"});
+    let mut before = moved(1, in_order());
+    before[2].1.push(cm("z"));
+    let mut cluster = TestCluster::new(&before);
+    cluster.refusals = vec![refused("other", &cm("z"), "no")];
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}});
+    cluster.add(&in_namespace(account, NS), None);
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&moved(2, in_order())), set(&["delete z", "recreate m"]));
+    let right = "configmaps \"m-dry-run-1\" is forbidden: User \"s\" cannot create resource \"configmaps\"";
+    cluster.creation_refusals = [("m", right)].into();
+    assert_eq!(cluster.rows(&moved(2, in_order())), set(&["keep z", "delete m"]));
+    let rows = cluster.rows(&moved(2, json!({"serviceAccountName": "team"})));
+    assert!(rows.contains("delete? z"), "perhaps b takes it over before a prunes: {rows:?}");
+    cluster.creation_refusals = [("m", "admission webhook \"w\" denied the request: no")].into();
+    assert_eq!(cluster.rows(&moved(2, in_order())), set(&["delete? z", "recreate? m"]));
+    cluster.creation_refusals =
+        [("m", "admission webhook \"w\" denied the request: it is in flux-system/m already")].into();
+    assert_eq!(cluster.rows(&moved(2, in_order())), set(&["delete z", "recreate m"]), "once it is gone, it is not");
+}

@@ -66,8 +66,10 @@ fn a_deployment_and_an_ingress_that_stay_need_what_the_commit_removes() {
     let (alarms, rows) = said(&cluster, &application(false, &volumes()));
     let web = "deployment.apps/web -n flux-system mounts it";
     let expected = [
-        format!("this deletes configmap/settings -n flux-system, which is still needed: {web}"),
-        format!("this deletes persistentvolumeclaim/data -n flux-system, which is still needed: {web}"),
+        format!(
+            "this deletes persistentvolumeclaim/data -n flux-system, configmap/settings -n flux-system, each of which is \
+             still needed: {web}"
+        ),
         "this deletes service/web -n flux-system, which is still needed: \
          ingress.networking.k8s.io/web -n flux-system sends traffic to it"
             .to_owned(),
@@ -248,7 +250,7 @@ fn what_a_finalizer_keeps_is_not_created_again_before_it_is_gone() {
         (change.action, change.certainty, change.reason.text())
     };
     let again = "it is not created again while";
-    let kept = format!("kept terminating while Pod by-hand mounts it; {again} it is terminating");
+    let kept = format!("{again} it is terminating; kept terminating while Pod by-hand mounts it");
     assert_eq!(row("data"), (Action::Delete, Certainty::Certain, kept));
     let (action, certainty, text) = row("held");
     assert_eq!((action, certainty), (Action::Recreate, Certainty::Race), "{text}");

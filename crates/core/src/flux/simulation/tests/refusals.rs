@@ -181,10 +181,13 @@ fn a_cluster_that_cannot_be_asked_leaves_its_changes_open() {
     cluster.deletion_refusals = vec![refused_deletion("other", "x")];
     let document = |input| serde_json::to_value(cluster.finish_preview(input).plan).unwrap();
     assert_eq!(document(cluster.input(&after))["rehearsed"], true);
+    let unasked = document(PreviewInput { dry_runs: None, ..cluster.input(&after) });
+    assert_eq!((&unasked["rehearsed"], &unasked["withoutDryRuns"]), (&json!(false), &json!(true)));
     let unread = DryRunScope { unread: ["edge".into()].into(), ..DryRunScope::default() };
     let plan = document(PreviewInput { dry_runs: Some(unread), ..cluster.input(&after) });
     let open: Vec<_> = plan["unrehearsed"].as_array().unwrap().iter().map(|id| &id["name"]).collect();
     assert_eq!((&plan["rehearsed"], open), (&json!(false), vec![&json!("a"), &json!("b")]));
+    assert_eq!(plan.get("withoutDryRuns"), None, "the others were asked about");
 }
 
 #[test]

@@ -202,3 +202,82 @@ fn a_namespace_waits_for_an_api_group_whose_service_is_deleted() {
     assert_eq!(held(vec![cm("stay")]), [waits]);
     assert_eq!(held(vec![cm("stay"), service]), [""; 0], "the group goes on to answer");
 }
+
+#[test]
+fn a_rule_that_the_change_brings_may_refuse_what_a_cascade_deletes() {
+    let rows = |cluster: &TestCluster, rules: Vec<Value>| {
+        let rules = [rules, vec![cm("r")]].concat();
+        cluster.rows(&files(rules, vec![cm("stay"), cm("owner")]))
+    };
+    let mut new = cluster(vec![cm("r")], &["in"]);
+    new.upgrades = Some(BTreeMap::new());
+    assert_eq!(rows(&new, rules(EVERYBODY)), set(&["delete shop", "delete? in"]));
+    let of_others = rules("request.userInfo.username == 'somebody'");
+    assert_eq!(rows(&new, of_others), set(&["delete shop", "delete in"]), "the rule is about another user");
+    // A live policy that a new binding binds, or that asks for something else.
+    let [held, bound] = <[Value; 2]>::try_from(rules(EVERYBODY)).unwrap();
+    let mut unbound = cluster(vec![held.clone(), cm("r")], &["in"]);
+    unbound.upgrades = Some(BTreeMap::new());
+    assert_eq!(rows(&unbound, vec![held.clone(), bound.clone()]), set(&["delete shop", "delete? in"]));
+    let mut lenient = held.clone();
+    lenient["spec"]["validations"] = json!([{"expression": "true"}]);
+    let mut strict = cluster(vec![lenient, bound.clone(), cm("r")], &["in"]);
+    strict.upgrades = Some(BTreeMap::new());
+    assert_eq!(rows(&strict, vec![held, bound]), set(&["delete shop", "delete? in"]));
+}
+
+#[test]
+fn a_namespace_whose_content_may_be_refused_is_perhaps_not_created_again() {
+    let kustomizations = |place: &str| {
+        let mut own = vec![
+            (
+                "root/k.yaml",
+                vec![
+                    ks("rules", "./rules", json!({})),
+                    ks("a", "./a", json!({})),
+                    ks("b", "./b", json!({"dependsOn": [{"name": "a"}]})),
+                ],
+            ),
+            ("rules/r.yaml", vec![cm("r")]),
+        ];
+        own.push(("a/a.yaml", if place == "a" { vec![cm("x"), namespace()] } else { vec![cm("x")] }));
+        own.push(("b/b.yaml", if place == "b" { vec![cm("y"), namespace()] } else { vec![cm("y")] }));
+        own
+    };
+    let mut cluster = cluster_of(&kustomizations("a"), &["in"]);
+    cluster.upgrades = Some(BTreeMap::new());
+    assert_eq!(cluster.rows(&kustomizations("b")), set(&["recreate shop", "delete in"]));
+    let mut after = kustomizations("b");
+    after[1].1.extend(rules(EVERYBODY));
+    let rows = cluster.rows(&after);
+    assert!(rows.contains("recreate? shop") && rows.contains("delete? in"), "{rows:?}");
+}
+
+#[test]
+fn a_webhook_without_the_workload_that_answers_may_refuse_deletions_and_changes() {
+    let deployment = |name: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": NS},
+            "spec": {"template": {"metadata": {"labels": {"app": name}}}}})
+    };
+    let rows = |policy: &str, name: &str| {
+        let [mut configuration, mut service] = webhook(policy, NS);
+        configuration["webhooks"][0]["rules"][0]["operations"] = json!(["*"]);
+        service["spec"]["selector"] = json!({"app": "hook-server"});
+        let dependant = ks("k", "./p", json!({"dependsOn": [{"name": "rules"}]}));
+        let own = |rules: Vec<Value>, objects: Vec<Value>| -> Files {
+            let kustomizations = vec![ks("rules", "./rules", json!({})), dependant.clone()];
+            vec![("root/k.yaml", kustomizations), ("rules/r.yaml", rules), ("p/a.yaml", objects)]
+        };
+        let mut cluster = cluster_of(&own(vec![cm("r"), deployment(name)], vec![cm("a"), cm("b")]), &[]);
+        for object in [&configuration, &service] {
+            cluster.add(object, None);
+        }
+        cluster.content = [("hook".to_owned(), service), (name.to_owned(), deployment(name))].into();
+        cluster.snapshot.types.push(resource_type("apps", "Deployment", "deployments", true));
+        cluster.snapshot.normalise();
+        cluster.rows(&own(vec![cm("r")], vec![cm("b"), cm("new")]))
+    };
+    assert_eq!(rows("Fail", "hook-server"), set(&["delete hook-server", "delete? a"]));
+    assert_eq!(rows("Fail", "other"), set(&["delete other", "delete a"]));
+    assert_eq!(rows("Ignore", "hook-server"), set(&["delete hook-server", "delete a"]));
+}

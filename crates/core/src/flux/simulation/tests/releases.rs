@@ -79,6 +79,25 @@ fn a_suspension_that_the_commit_changes_may_come_before_the_deletion() {
 }
 
 #[test]
+fn another_helmrelease_with_the_release_installs_it_again() {
+    let rows = |spec: Value| {
+        let mut other = release(spec);
+        other["metadata"]["name"] = "two".into();
+        let before: Files = [tree(json!({})), vec![("root/b.yaml", vec![other.clone()])]].concat();
+        let mut cluster = installed_from(&before);
+        let status = cluster.kustomization("app").content["status"].clone();
+        cluster.kustomization("two").content["status"] = status;
+        cluster.rows(&vec![("root/x.yaml", vec![cm("x")]), ("root/b.yaml", vec![other])])
+    };
+    let again = ["delete app", "recreate web", "delete dependent", "keep kept", "recreate sh.helm.release.v1.app.v1"];
+    assert_eq!(rows(json!({"releaseName": "app"})), set(&again));
+    let mut gone = set(&UNINSTALLED);
+    gone.extend(set(&["delete app"]));
+    assert_eq!(rows(json!({"releaseName": "app", "suspend": true})), gone);
+    assert_eq!(rows(json!({"releaseName": "app", "storageNamespace": "other"})), gone);
+}
+
+#[test]
 fn a_refused_deletion_lets_the_uninstall_fail_after_the_other_deletions() {
     let gone: Files = vec![("root/x.yaml", vec![cm("x")])];
     let record = "sh.helm.release.v1.app.v1";

@@ -6,10 +6,10 @@ use super::answerer::expanded;
 use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, ks, set};
 use super::unfollowed::{operator, release, status};
 use crate::flux::build::objects::objects;
-use crate::flux::build::resource_sets::SetRun;
+use crate::flux::build::resource_sets::{SetRun, provided_by, reading_providers};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::schemes::inventory_id;
-use crate::plan::Action;
+use crate::plan::{Action, Certainty};
 
 /// Returns a ResourceSet with these tenants as inputs.
 pub(super) fn tenants(names: &[&str], resources: Value) -> Value {
@@ -223,15 +223,201 @@ fn a_refused_object_or_one_without_a_dry_run_makes_deletions_a_race() {
 }
 
 #[test]
-fn steps_dependencies_and_failures_are_conditions() {
+fn failures_are_conditions() {
     let before = root(vec![tenants(&["a", "b"], config_maps())]);
-    let mut after = tenants(&["a"], config_maps());
-    after["spec"]["dependsOn"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": NS}]);
-    assert_eq!(cluster(&before).rows(&root(vec![after])), set(&["delete? b"]));
     let mut failing = cluster(&before);
     failing.kustomization("tenants").content["status"]["conditions"] =
         json!([{"type": "Ready", "status": "False", "reason": "ReconciliationFailed"}]);
     assert_eq!(failing.rows(&root(vec![tenants(&["a"], config_maps())])), set(&["delete? b"]));
+}
+
+/// Returns a dependency on the ConfigMap `x`.
+fn depends_on(mut more: Value) -> Value {
+    more["apiVersion"] = "v1".into();
+    more["kind"] = "ConfigMap".into();
+    more["name"] = "x".into();
+    more["namespace"] = NS.into();
+    more
+}
+
+fn map(value: &str) -> Value {
+    let mut map = cm("x");
+    map["data"] = json!({ "v": value });
+    map
+}
+
+#[test]
+fn dependencies_are_read_as_flux_operator_reads_them() {
+    let expression = |text: &str| json!({"ready": true, "readyExpr": text});
+    let (deleted, raced, blocked) = ("delete b", "delete? b", "");
+    for (before, after, dependency, expected) in [
+        (None, None, json!({}), blocked),
+        (None, Some("1"), json!({}), deleted),
+        (Some("1"), Some("1"), json!({}), deleted),
+        (Some("1"), None, json!({}), raced),
+        (Some("1"), Some("1"), json!({"ready": true}), deleted),
+        (Some("1"), Some("1"), expression("data.v == '1'"), deleted),
+        (Some("1"), Some("1"), expression("data.v == '2'"), blocked),
+        (Some("1"), Some("1"), expression("data.v"), blocked),
+        (Some("1"), Some("1"), expression("spec.v == '1'"), blocked),
+        (Some("1"), Some("1"), expression("status.v == '1'"), raced),
+        (Some("1"), Some("1"), expression("data.v =="), raced),
+        (Some("1"), Some("2"), expression("data.v == '2'"), deleted),
+        (Some("1"), Some("2"), expression("data.v == '1'"), raced),
+        (Some("1"), Some("2"), expression("data.v == '3'"), blocked),
+        (None, Some("2"), expression("data.v == '2'"), deleted),
+        (None, Some("2"), expression("data.v == '1'"), blocked),
+    ] {
+        let files = |names: &[&str], value: Option<&str>, dependency: Option<&Value>| {
+            let mut of_set = tenants(names, config_maps());
+            if let Some(dependency) = dependency {
+                of_set["spec"]["dependsOn"] = json!([depends_on(dependency.clone())]);
+            }
+            root([value.map(map).into_iter().collect(), vec![of_set]].concat())
+        };
+        let mut cluster = cluster(&files(&["a", "b"], before, None));
+        cluster.content.extend(before.map(|value| ("x".to_owned(), map(value))));
+        let mut rows = cluster.rows(&files(&["a"], after, Some(&dependency)));
+        rows.remove("delete x");
+        assert_eq!(rows, set(&[expected][..usize::from(!expected.is_empty())]), "{before:?} {after:?} {dependency}");
+    }
+}
+
+#[test]
+fn a_set_that_waited_deletes_once_its_dependency_is_there() {
+    let set_of = |dependencies: Value| {
+        let mut set_of = tenants(&["a"], config_maps());
+        set_of["spec"]["dependsOn"] = dependencies;
+        set_of
+    };
+    let waiting = set_of(json!([depends_on(json!({}))]));
+    let mut cluster = TestCluster::new(&root(vec![waiting.clone()]));
+    (cluster.has_operator, cluster.upgrades) = (true, Some([].into()));
+    generate(&mut cluster, &waiting, &tenants(&["a", "b"], config_maps())["spec"]);
+    cluster.kustomization("tenants").content["status"]["conditions"] =
+        json!([{"type": "Ready", "status": "False", "reason": "DependencyNotReady"}]);
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&root(vec![waiting.clone(), cm("y")])), set(&[]));
+    assert_eq!(cluster.rows(&root(vec![waiting, cm("x")])), set(&["delete b"]));
+    assert_eq!(cluster.rows(&root(vec![set_of(json!([]))])), set(&["delete b"]));
+}
+
+/// Adds an annotation of flux-operator to a manifest.
+fn marked(mut manifest: Value, key: &str, value: &str) -> Value {
+    manifest["metadata"]["annotations"][format!("fluxcd.controlplane.io/{key}")] = value.into();
+    manifest
+}
+
+/// Returns a ConfigMap that copies the data of `src`.
+fn copy_of_source(name: &str) -> Value {
+    marked(cm(name), "copyFrom", &format!("{NS}/src"))
+}
+
+/// Returns the ConfigMap `src` with a value, and the label that flux-operator watches.
+fn source(value: &str, is_watched: bool) -> Value {
+    let mut source = cm("src");
+    source["data"] = json!({ "name": value });
+    if is_watched {
+        source["metadata"]["labels"] = json!({"reconcile.fluxcd.io/watch": "Enabled"});
+    }
+    source
+}
+
+#[test]
+fn copied_data_is_followed() {
+    let substituted = ks("k", "./k", json!({"postBuild": {"substituteFrom": [{"kind": "ConfigMap", "name": "vars"}]}}));
+    for (is_watched, expected) in [(true, "delete a"), (false, "delete? a")] {
+        let files = |value: &str| -> Files {
+            let of_set = tenants(&["a"], json!([copy_of_source("vars")]));
+            let all = vec![of_set, source(value, is_watched), substituted.clone()];
+            vec![("root/a.yaml", all), ("k/cm.yaml", vec![cm("${name}")])]
+        };
+        let before = files("a");
+        let mut cluster = cluster(&before);
+        for name in ["vars", "src"] {
+            cluster.data.insert(name.to_owned(), json!({"kind": "ConfigMap", "data": {"name": "a"}}));
+        }
+        let built = cluster.add(&cm("a"), Some("k"));
+        cluster.kustomization("k").content["status"]["inventory"]["entries"] =
+            json!([{"id": inventory_id::format(&built), "v": "v1"}]);
+        cluster.snapshot.normalise();
+        assert_eq!(cluster.rows(&before), set(&[]));
+        assert_eq!(cluster.rows(&files("b")), set(&[expected]), "{is_watched}");
+        let plan = cluster.plan(&files("b"));
+        assert!(plan.is_complete(), "{:?}", plan.gaps());
+        let vars = plan.changes().iter().find(|row| &*row.object.id.name == "vars").unwrap();
+        assert_eq!((vars.action, vars.certainty == Certainty::Race), (Action::Update, !is_watched), "{}", vars.reason);
+    }
+}
+
+#[test]
+fn without_the_source_of_its_data_a_set_does_nothing() {
+    let files = |names: &[&str], has_source: bool| {
+        let of_set = tenants(names, json!([copy_of_source("<< inputs.tenant >>")]));
+        root([vec![of_set, cm("y")], has_source.then(|| source("a", true)).into_iter().collect()].concat())
+    };
+    let cluster = |has_source: bool| {
+        let mut cluster = cluster(&files(&["a", "b"], has_source));
+        cluster.data.insert("src".to_owned(), json!({"kind": "ConfigMap", "data": {"name": "a"}}));
+        cluster
+    };
+    assert_eq!(cluster(true).rows(&files(&["a"], true)), set(&["delete b"]));
+    assert_eq!(cluster(false).rows(&files(&["a"], false)), set(&[]));
+    assert_eq!(cluster(true).rows(&files(&["a", "b"], false)), set(&["delete src"]));
+    let outcome = cluster(true).outcome(&files(&["a", "b"], false), "tenants");
+    assert!(outcome.starts_with("Blocked: build-failed: ") && outcome.ends_with("which is deleted"), "{outcome}");
+}
+
+#[test]
+fn a_forced_object_is_created_again_if_the_server_refuses_to_change_it() {
+    let frozen = |value: &str| {
+        let mut object = marked(cm("a"), "force", "enabled");
+        object["data"] = json!({ "v": value });
+        root(vec![tenants(&["x"], json!([object]))])
+    };
+    let rows = |upgrades: Option<&[(&'static str, &'static str)]>| {
+        let mut cluster = cluster(&frozen("1"));
+        cluster.upgrades = upgrades.map(|refused| refused.iter().copied().collect());
+        let plan = cluster.plan(&frozen("2"));
+        (cluster.rows(&frozen("2")), plan.is_complete())
+    };
+    let immutable = "ConfigMap \"a\" is invalid: data: Forbidden: field is immutable when `immutable` is set";
+    assert_eq!(rows(Some(&[("a", immutable)])), (set(&["recreate a"]), true));
+    assert_eq!(rows(Some(&[("a", "denied by a policy")])), (set(&[]), true));
+    assert_eq!(rows(Some(&[])), (set(&[]), true));
+    assert_eq!(rows(None), (set(&["unknown tenants"]), false));
+}
+
+#[test]
+fn labels_of_all_resources_replace_those_of_the_set() {
+    let key = "resourceset.fluxcd.controlplane.io/name";
+    let files = |names: &[&str], is_labelled: bool| {
+        let mut of_set = tenants(names, config_maps());
+        if is_labelled {
+            of_set["spec"]["commonMetadata"] = json!({"labels": {key: "other"}});
+        }
+        root(vec![of_set])
+    };
+    let mut labelled = cluster(&files(&["a", "b"], true));
+    labelled.object("b").labels = [(key, "other")].into_iter().collect();
+    assert_eq!(labelled.rows(&files(&["a"], true)), set(&["keep b"]));
+    let plan = cluster(&files(&["a", "b"], false)).plan(&files(&["a", "b"], true));
+    let updated: Vec<&str> = plan.changes().iter().map(|row| &*row.object.id.name).collect();
+    assert_eq!(updated, ["a", "b"], "{:?}", plan.changes());
+}
+
+#[test]
+fn providers_are_selected_by_expressions_too() {
+    let select = |values: &[&str]| json!([{"selector": {"matchExpressions": [{"key": "team", "operator": "In", "values": values}]}}]);
+    let rows = |values: &[&str]| {
+        let rset = set_from(select(values), config_maps());
+        let files = |tenant: &str| root(vec![rset.clone(), provider("p", tenant)]);
+        let exported = json!([{"tenant": "a", "id": "7"}]);
+        let mut cluster = cluster_of_providers(&files("a"), &rset, &[("p", exported)]);
+        cluster.snapshot.normalise();
+        cluster.rows(&files("b"))
+    };
+    assert_eq!(rows(&["x"]), set(&["delete a"]));
 }
 
 #[test]
@@ -333,6 +519,23 @@ fn cluster_of_providers(files: &Files, rset: &Value, exported: &[(&str, Value)])
         cluster.kustomization(name).content["status"] = json!({ "exportedInputs": inputs });
     }
     cluster
+}
+
+#[test]
+fn templates_read_the_provider_of_an_input() {
+    let mut rset = set_from(selected(), json!([cm("<< inputs.provider >>-<< inputs.tenant >>")]));
+    rset["spec"]["inputs"] = json!([{"tenant": "own", "providers": "x"}]);
+    let spec = reading_providers(&ObjectId::new("fluxcd.controlplane.io", "ResourceSet", NS, "tenants"), &rset["spec"]);
+    let input = provided_by(&rset["spec"], &json!({"tenant": "a"}), &ObjectId::new("", "Provider", NS, "p"));
+    let field = input.as_object().unwrap().keys().find(|key| *key != "tenant").unwrap();
+    assert_eq!(
+        input[field],
+        json!({"apiVersion": "fluxcd.controlplane.io/v1", "kind": "Provider", "name": "p", "namespace": NS})
+    );
+    assert_eq!(spec["resources"][0]["metadata"]["name"], format!("<< inputs.{field} >>-<< inputs.tenant >>"));
+    assert_eq!(spec["inputs"][0][field]["name"], "tenants");
+    let other = json!({"resources": ["<< inputs.providers >>"]});
+    assert_eq!(reading_providers(&ObjectId::new("", "", NS, "x"), &other), other, "another field");
 }
 
 #[test]
@@ -514,8 +717,7 @@ fn variables_that_a_set_generates_are_followed_and_copied_ones_are_not() {
         let mut found = json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "vars", "namespace": NS, "annotations": {}}, "data": {"name": "<< inputs.tenant >>"}});
         if copies {
-            found["metadata"]["annotations"]["fluxcd.controlplane.io/copyFrom"] = "other/data".into();
-            found["data"] = json!({});
+            found = copy_of_source("vars");
         }
         found
     };
@@ -530,12 +732,14 @@ fn variables_that_a_set_generates_are_followed_and_copied_ones_are_not() {
         (cluster.has_operator, cluster.upgrades) = (true, Some([].into()));
         generate(&mut cluster, &before[0].1[0], &before[0].1[0]["spec"]);
         cluster.data.insert("vars".to_owned(), json!({"kind": "ConfigMap", "data": {"name": "a"}}));
+        cluster.add(&cm("src"), None);
+        cluster.data.remove("src");
         let built = cluster.add(&cm("a"), Some("k"));
         cluster.kustomization("k").content["status"]["inventory"]["entries"] =
             json!([{"id": inventory_id::format(&built), "v": "v1"}]);
         cluster.snapshot.normalise();
         let mut rows = cluster.rows(&files("b"));
-        assert!(rows.remove(if copies { "delete? of-a" } else { "delete of-a" }), "{rows:?}");
+        assert!(rows.remove("delete of-a"), "{rows:?}");
         assert_eq!(rows, expected, "{copies}");
     }
 }
@@ -545,7 +749,7 @@ fn a_release_of_a_new_input_is_created_and_says_so() {
     let cluster = cluster(&root(vec![tenants(&["a"], config_maps())]));
     let plan = cluster.plan(&root(vec![tenants(&["a"], json!([cm("<< inputs.tenant >>"), release(json!({}))]))]));
     let row = plan.changes().iter().find(|row| &*row.object.id.kind == "HelmRelease").unwrap();
-    assert!(row.reason.text().contains("its release is installed"), "{}", row.reason);
+    assert!(row.reason.text().contains("its release will be installed"), "{}", row.reason);
 }
 
 #[test]
@@ -694,8 +898,14 @@ fn what_a_set_that_waits_changes_of_a_kustomization_is_a_race() {
     let before = with_apps(tenants(&["a"], resources("./a")));
     let mut after = tenants(&["a"], resources("./c"));
     assert_eq!(cluster(&before).rows(&with_apps(after.clone())), set(&["delete of-a"]));
-    after["spec"]["dependsOn"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": NS}]);
-    assert_eq!(cluster(&before).rows(&with_apps(after.clone())), set(&["delete? of-a"]));
+    after["spec"]["dependsOn"] = json!([depends_on(json!({"ready": true, "readyExpr": "data.v == '2'"}))]);
+    let cluster = |before: &Files| {
+        let mut cluster = self::cluster(before);
+        cluster.add(&cm("x"), None);
+        cluster.snapshot.normalise();
+        cluster
+    };
+    assert_eq!(cluster(&before).rows(&with_apps(after.clone())), set(&["delete? of-a"]), "x cannot be read");
     let mut new = tenants(&["a", "b"], resources("./<< inputs.tenant >>"));
     new["spec"]["dependsOn"] = after["spec"]["dependsOn"].clone();
     let plan = cluster(&before).plan(&with_apps(new));

@@ -255,7 +255,7 @@ fn a_new_release_deletes_nothing_where_nothing_is_at_stake() {
     assert!(plan.is_complete(), "{:?}", plan.gaps());
     let row = plan.changes().iter().find(|change| &*change.object.id.name == "app").unwrap();
     assert_eq!(row.action, Action::Create);
-    assert!(row.reason.text().starts_with("its release is installed; "), "{}", row.reason);
+    assert!(row.reason.text().starts_with("its release will be installed; "), "{}", row.reason);
     let mut existing = cluster(&before, true);
     existing.add(&data("Secret", "sh.helm.release.v1.app.v1", json!({})), None);
     existing.object("sh.helm.release.v1.app.v1").labels = [("owner", "helm"), ("name", "app")].into_iter().collect();

@@ -777,6 +777,31 @@ fn a_dependency_that_the_change_deletes_makes_an_upgrade_wait() {
 }
 
 #[test]
+fn an_expression_for_a_dependency_that_does_not_change_is_evaluated() {
+    for (expression, expected) in [
+        ("dep.metadata.name == 'db'", Some("delete extra")),
+        ("dep.spec.timeout == self.spec.timeout", None),
+        ("dep.status.x == 1", Some("delete? extra")),
+        ("dep.metadata.labels['a'] == 'b'", Some("delete? extra")),
+    ] {
+        let mut dependent = spec(json!({}));
+        dependent["timeout"] = "1m".into();
+        dependent["dependsOn"] = json!([{"name": "db", "readyExpr": expression}]);
+        let mut other = release(json!({"timeout": "2m"}));
+        other["metadata"]["name"] = "db".into();
+        let with = |version: &str, templates: &[Template]| {
+            let mut files = tree(version, templates, dependent.clone());
+            files.push(("root/db.yaml", vec![other.clone()]));
+            files
+        };
+        let mut cluster = deployed_from(&with("1", &templates()));
+        cluster.kustomization("db").content["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        let expected: Vec<&str> = expected.into_iter().collect();
+        assert_eq!(cluster.rows(&with("2", &without("extra"))), set(&expected), "{expression}");
+    }
+}
+
+#[test]
 fn a_chart_that_is_gone_blocks_the_release() {
     let mut after = tree("2", &without("extra"), spec(json!({})));
     after.retain(|(at, _)| !at.ends_with("Chart.yaml"));

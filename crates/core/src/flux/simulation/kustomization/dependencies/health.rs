@@ -163,7 +163,7 @@ impl Health<'_, '_> {
             }
             PassOutcome::Blocked(Reason { code: ReasonCode::Suspended, .. }) => certain("which is suspended"),
             PassOutcome::Blocked(reason) | PassOutcome::Partial { reason, .. } if last.condition.is_none() => {
-                certain(&format!("which cannot reconcile: {}", reason.detail))
+                certain(&format!("which cannot reconcile: {}", reason.detail_or_code()))
             }
             PassOutcome::Applied(_) => {
                 if let Some(failure) = failing_deletion(state, child) {
@@ -325,7 +325,7 @@ fn creates_what_needs_time(state: &State<'_>, key: &NamespacedName, pass: &Pass)
 }
 
 /// Returns true for kinds of Kubernetes without a state, which are healthy as soon as they exist.
-fn is_healthy_at_once(id: &ObjectId) -> bool {
+pub(crate) fn is_healthy_at_once(id: &ObjectId) -> bool {
     const WITH_STATE: [&str; 9] = [
         "Deployment",
         "StatefulSet",

@@ -87,7 +87,7 @@ impl Dependant<'_, '_> {
             Some(PassOutcome::Blocked(reason) | PassOutcome::Partial { reason, .. }) => {
                 let earlier = if reason.code == ReasonCode::Suspended { self.suspended_dependency(node) } else { None };
                 earlier.or_else(|| {
-                    let detail = format!("it depends on {name}, which cannot reconcile: {}", reason.detail);
+                    let detail = format!("it depends on {name}, which cannot reconcile: {}", reason.detail_or_code());
                     Some(Blocker::certain(ReasonCode::DependencyNotReady, detail))
                 })
             }

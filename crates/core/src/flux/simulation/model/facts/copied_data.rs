@@ -4,18 +4,31 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::private::PLACEHOLDER;
+
+/// Annotation of a ConfigMap or Secret whose data is that of another one.
+pub(crate) const COPY_FROM: &str = "fluxcd.controlplane.io/copyFrom";
+
+/// Annotation of a ConfigMap with data that is computed of a kubeconfig in a Secret.
+pub(crate) const CONVERT_FROM: &str = "fluxcd.controlplane.io/convertKubeConfigFrom";
+/// Annotation that names data, and the one in which flux-operator writes the hash of that.
+pub(crate) const CHECKSUM_FROM: &str = "fluxcd.controlplane.io/checksumFrom";
+pub(crate) const CHECKSUM: &str = "fluxcd.controlplane.io/checksum";
+
 /// Annotations of the resources of a ResourceSet that name a ConfigMap or Secret to read.
-const COPYING: [&str; 3] = [
-    "fluxcd.controlplane.io/copyFrom",
-    "fluxcd.controlplane.io/checksumFrom",
-    "fluxcd.controlplane.io/convertKubeConfigFrom",
-];
+const COPYING: [&str; 3] = [COPY_FROM, CHECKSUM_FROM, CONVERT_FROM];
 
 /// Returns the names in the annotations of the resources of a ResourceSet that copy data, as `NAMESPACE/NAME`.
 pub(crate) fn copied_names(spec: &Value) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     collect_copied(spec, &mut names);
     names
+}
+
+/// Returns true if an object copies data that changes and is not known: it has a placeholder.
+pub(crate) fn has_unknown_copy(manifest: &Value) -> bool {
+    let data = ["data", "stringData"].iter().filter_map(|field| manifest.get(*field)?.as_object());
+    data.flat_map(|data| data.values()).any(|value| *value == PLACEHOLDER)
 }
 
 fn collect_copied(value: &Value, names: &mut BTreeSet<String>) {

@@ -7,17 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::flux::build::charts::values::values_sources;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataRef};
-use crate::flux::build::substitute::variable_sources;
+use crate::flux::build::substitute::data_references;
 use crate::flux::simulation::model::applications::applied_spec;
 use crate::flux::simulation::model::secret_values::UnreadObjects;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
-use crate::ownership::schemes::flux_helmrelease;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND, NAME, NAMESPACE};
 
 /// Returns the live objects of owners whose private values are not known, and those of the owners among them.
@@ -71,18 +69,6 @@ fn add_failed_attempts(state: &State<'_>, listed_by: &mut BTreeMap<ObjectId, BTr
         if let Some(owner) = claim.and_then(|claim| owners.get(&claim)) {
             listed_by.entry(object.id.clone()).or_default().insert((*owner).clone());
         }
-    }
-}
-
-/// Returns the ConfigMaps and Secrets with variables or values of a live owner.
-pub(crate) fn data_references(live: &Resource) -> Vec<DataRef> {
-    let (id, namespace) = (&live.object.id, &live.object.id.namespace);
-    if id.is(GROUP, KIND) {
-        variable_sources(live.spec()).map(|source| source.reference(namespace)).collect()
-    } else if id.is(flux_helmrelease::GROUP, flux_helmrelease::KIND) {
-        values_sources(namespace, live.spec()).map(|source| source.reference).collect()
-    } else {
-        vec![]
     }
 }
 

@@ -12,11 +12,12 @@ use crate::flux::simulation::model::facts::copied_data::copied_names;
 use crate::flux::spec::SourceId;
 use crate::glob::Glob;
 use crate::kubernetes::object::{ObjectId, list_at};
+use crate::kubernetes::selector::label_selector::selects;
 use crate::ownership::schemes::flux::is_switched_off;
 use crate::ownership::schemes::flux_operator;
 
 /// Kind of the objects that give inputs to ResourceSets.
-const PROVIDER: &str = "ResourceSetInputProvider";
+pub(crate) const PROVIDER: &str = "ResourceSetInputProvider";
 
 /// Returns the text of a field, or empty text.
 pub(crate) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
@@ -85,13 +86,17 @@ impl Comparison<'_, '_, '_> {
 
     /// Describes the changes of ConfigMaps and Secrets that the resources of a ResourceSet with this spec copy.
     pub(crate) fn copied_changes(&mut self, spec: &Value) -> Asked<Vec<String>> {
-        let ids: Vec<ObjectId> = copied_names(spec).iter().flat_map(|name| self.named_data(name)).collect();
-        ids.iter().filter_map(|id| self.data_changes(id, None).transpose()).collect()
+        self.copied_objects(spec).iter().filter_map(|id| self.data_changes(id, None).transpose()).collect()
+    }
+
+    /// Returns the ConfigMaps and Secrets that the resources of a ResourceSet copy.
+    pub(crate) fn copied_objects(&self, resources: &Value) -> Vec<ObjectId> {
+        copied_names(resources).iter().flat_map(|name| self.named_data(name)).collect()
     }
 
     /// Returns an object that the change deletes and whose data a ResourceSet copies.
     pub(crate) fn lost_copy(&mut self, spec: &Value) -> Asked<Option<ObjectId>> {
-        for id in copied_names(spec).iter().flat_map(|name| self.named_data(name)).collect::<Vec<_>>() {
+        for id in self.copied_objects(spec) {
             if matches!(self.difference(&id, Part::Data(None))?, Some(Difference::Deleted)) {
                 return Ok(Some(id));
             }
@@ -118,20 +123,16 @@ impl Comparison<'_, '_, '_> {
         if !text(entry, "name").is_empty() {
             return own.filter(|id| &*id.name == text(entry, "name")).collect();
         }
-        let wanted = entry.pointer("/selector/matchLabels").and_then(Value::as_object);
-        let is_selected = |label: &dyn Fn(&str) -> Option<String>| {
-            let mut pairs = wanted.into_iter().flatten();
-            pairs.all(|(key, value)| label(key).as_deref() == value.as_str())
-        };
+        let selector = &entry["selector"];
         own.filter(|id| {
             let live = self.state().live_object(id);
             let applied = if is_after { self.state().applied(id) } else { vec![] };
             if applied.is_empty() {
-                return live.is_some_and(|live| is_selected(&|key| live.labels.get(key).map(str::to_owned)));
+                return live.is_some_and(|live| selects(selector, |key| live.labels.get(key)));
             }
             applied.iter().any(|applied| {
                 let labels = applied.built.manifest.pointer("/metadata/labels");
-                is_selected(&|key| Some(labels?.get(key)?.as_str()?.to_owned()))
+                selects(selector, |key| labels?.get(key)?.as_str())
             })
         })
         .collect()

@@ -8,8 +8,6 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::comparison::{Asked, Comparison};
-use crate::flux::build::Interrupt;
-use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
 use crate::flux::simulation::model::affected_owner::OwnerDeletion;
 use crate::flux::simulation::model::state::State;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -32,15 +30,15 @@ pub(crate) fn released_claims<'m>(
         if lost_claims(state, id, manifest, None, &ordinals(manifest)).next().is_none() {
             continue;
         }
-        let live = live_set(comparison, id)?;
-        let after = match live.as_ref() {
+        let live = comparison.content(id, "apps/v1")?;
+        let after = match live {
             Some(live) => ordinals_after(live, manifest, controller),
             None if manifest.pointer(REPLICAS).is_some() => ordinals(manifest),
             None => continue,
         };
         let unread = || format!("it stays unless {id} has its replica now, which could not be read");
         let condition = live.is_none().then(unread);
-        let before = live.as_ref().map(ordinals);
+        let before = live.map(ordinals);
         let lost = lost_claims(state, id, manifest, before.as_ref(), &after);
         released.extend(lost.map(|claim| (claim.clone(), condition.clone())));
     }
@@ -60,22 +58,6 @@ pub(crate) fn of_released_claim(mut deletion: OwnerDeletion, condition: Option<&
         deletion.is_doubtful = true;
     }
     deletion
-}
-
-/// Returns a live StatefulSet; `None` if it cannot be read.
-fn live_set(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Asked<Option<Value>> {
-    let ObjectId { kind, namespace, name, .. } = id;
-    let (kind, namespace, name) = (kind.to_string(), namespace.to_string(), name.to_string());
-    let query = ObjectQuery { api_version: "apps/v1".to_owned(), kind, namespace, name };
-    let query = ClusterQuery { cluster: id.cluster.clone(), query };
-    match comparison.derivation.answers.queries.get(&query) {
-        Some(QueryAnswer::Found(content)) => Ok(Some(content.clone())),
-        Some(QueryAnswer::Missing | QueryAnswer::Unreadable(_)) => Ok(None),
-        None => {
-            comparison.derivation.needs.queries.insert(query);
-            Err(Interrupt::Missing)
-        }
-    }
 }
 
 /// Returns the ordinals of the replicas that a StatefulSet has once a controller applies a manifest.

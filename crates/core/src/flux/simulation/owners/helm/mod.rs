@@ -11,6 +11,7 @@ mod own_chart;
 mod remarks;
 pub(crate) mod render;
 pub(crate) mod replaced_releases;
+mod shared_release;
 pub(crate) mod uninstall;
 mod upgrades;
 
@@ -55,7 +56,7 @@ const RULES: ChangeRules = ChangeRules {
     group: GROUP,
     kind: KIND,
     not_computed: "its chart is not rendered here",
-    creation_remark: "its release is installed; the objects of the chart are not in this plan, and its namespace has none that a \
+    creation_remark: "its release will be installed; the objects of the chart are not in this plan, and its namespace has none that a \
                       hook or a failure could delete",
     references,
     is_inactive: is_suspended_after,
@@ -208,7 +209,7 @@ fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
             && !(is_of_kubernetes || is_of_flux || is_dependent)
     });
     has_others.then_some(
-        "its release is installed, and a hook of its chart, or a failed installation, may delete what has the same name",
+        "its release will be installed, and a hook of its chart, or a failed installation, may delete what has the same name",
     )
 }
 

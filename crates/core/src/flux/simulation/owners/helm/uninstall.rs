@@ -12,6 +12,7 @@ use super::actions::hook_runs::{
 };
 use super::actions::records::{applied_members, compared, revision};
 use super::actions::remedies::orphans_dependents;
+use super::shared_release::Heir;
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::facts::watch_selector::unwatched_release;
@@ -108,6 +109,7 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
     }
     effect.keeps.extend(denied.map(|(chart, why)| (chart, Reason::new(ReasonCode::AccessDenied, why))));
     let members = fates(state, release);
+    let heir = Heir::find(state, release, consequences);
     for object in finalized_objects(state, release) {
         let id = &object.id;
         if let Some(reason) = reason_to_stay(state, release, id, failure.as_ref(), members.contains_key(id)) {
@@ -118,6 +120,9 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         deletion.orphans_dependents = orphans_dependents(spec);
         if let Some(Fate::Uncertain(why)) = members.get(id) {
             deletion.stays_if(why);
+        }
+        if let Some(heir) = &heir {
+            heir.add_to(state, id, &mut deletion);
         }
         let conditions = if chart.as_ref() == Some(id) { &of_chart } else { &conditions };
         effect.deletes.insert(id.clone(), under(deletion, conditions));

@@ -174,7 +174,7 @@ fn check_parts(live: &Resource, new_spec: &Value) -> Result<(), String> {
     let new = serde_json::json!({"spec": new_spec});
     let parts = differing_parts(KIND, &live.content, &new, true, false);
     match parts.iter().find(|part| !FOLLOWED.contains(&part.as_str())) {
-        Some(part) => Err(format!("the effect of {part} is not computed")),
+        Some(_) => Err(format!("only changes of {} are followed", FOLLOWED.join(" and "))),
         None if other_patches(live.spec()) != other_patches(new_spec) => {
             Err("a patch changes that does not select only its Kustomization".to_owned())
         }

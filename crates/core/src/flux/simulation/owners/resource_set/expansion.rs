@@ -8,47 +8,32 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::copies::{changing_sources, is_unknown, is_watched, missing_source};
+use super::dependencies::{Obstacle, is_waiting, obstacle};
+use super::generation::{Generated, generated, verified};
 use super::jobs::failed_jobs;
-use super::providers::{NO_PROVIDER, ProviderInputs, mixes, permutes, provider_inputs, provider_states};
-use super::pruning::{deletable, is_deleted_first, is_off, is_protected, reason_to_keep};
+use super::moments::{between, earlier_objects, passing};
+use super::providers::{NO_PROVIDER, provider_states};
+use super::pruning::{deletable, is_deleted_first, reason_to_keep};
 use crate::flux::apply::is_marked_live;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::resource_sets::{
-    SetRun, UNKNOWN_VALUE, generated_objects, has_nameless, permuted, with_unknown_values, with_values,
-};
 use crate::flux::simulation::kustomization::dependencies::health::Health;
 use crate::flux::simulation::model::affected_owner::{Effect, LiveChange, OwnerApply, OwnerDeletion, Readiness};
-use crate::flux::simulation::model::facts::copied_data::copied_names;
-use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
-use crate::flux::simulation::model::node::{BuiltObjects, PassId, PassOutcome, SimulationEvent};
+use crate::flux::simulation::model::node::{BuiltObjects, PassId, SimulationEvent};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::scaling::{released_claim, released_claims};
-use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::kubernetes::deletion::cascade::CascadeKind;
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, flag_at, group_of, list_at, text_at};
-use crate::kubernetes::recording::check_recorded;
-use crate::ownership::Members;
-use crate::ownership::schemes::flux::inventory_members;
+use crate::kubernetes::object::{ObjectId, Resource, flag_at};
 use crate::ownership::schemes::flux_operator::{self, FORCE};
 use crate::plan::{Action, Reason, ReasonCode};
 
 /// Condition of a deletion while objects are created or changed without a dry-run.
 const CAN_FAIL: &str = "it stays while the API server refuses another object of its ResourceSet";
-
-/// Objects of a ResourceSet.
-#[derive(Default)]
-struct Generated {
-    objects: Arc<BuiltObjects>,
-    /// Reason why flux-operator cannot apply all of them, for people.
-    failure: Option<String>,
-    /// flux-operator applies none of them, because one has no name.
-    is_refused: bool,
-}
 
 /// Computes the resources of a ResourceSet after the change, `live` as it is. Answers that are missing are added to the
 /// needs.
@@ -69,6 +54,17 @@ pub(super) fn expand(
         }
         found => found?,
     };
+    let dependency = match missing_source(comparison.state(), &new) {
+        Some(source) => Some(Obstacle::of_missing_source(comparison.state(), &source)),
+        None => obstacle(comparison, &new_spec)?,
+    };
+    let has_one_spec = live.is_none_or(|live| *live.spec() == new_spec || new_spec.get("inputsFrom").is_none());
+    let awaited = match dependency {
+        Some(Obstacle::Certain(reason)) if has_one_spec && earlier_specs.is_empty() && !is_passing => {
+            return Ok(blocked(reason.code, reason.detail));
+        }
+        dependency => dependency.map(Obstacle::condition),
+    };
     if is_refused {
         return Ok(blocked(ReasonCode::ApplyRefused, "it generates a resource without a name".to_owned()));
     }
@@ -79,31 +75,44 @@ pub(super) fn expand(
     let is_private = comparison.set_is_private(id, &new_spec) || comparison.state().has_unread_spec(id);
     let set = SetChange { id, live, spec: &new_spec, is_private };
     let expansion = set.expansion(comparison, new, earlier)?;
-    // Other data changes the copies, and no identity.
     let lost = comparison.lost_copy(&new_spec)?;
     let failed_jobs = match live {
         Some(live) => failed_jobs(comparison, live, &expansion.new)?,
         None => BTreeMap::new(),
     };
     if expansion.is_same() && failed_jobs.is_empty() {
-        return Ok(Followed::Unchanged);
+        return Ok(match lost.filter(|source| comparison.derivation.consequences.is_gone(source)) {
+            Some(source) => {
+                blocked(ReasonCode::BuildFailed, format!("it copies the data of {source}, which is deleted"))
+            }
+            None => Followed::Unchanged,
+        });
     }
-    let Some(trigger) = trigger(comparison, id, &new_spec) else {
+    let sources = changing_sources(comparison, &new_spec)?;
+    let Some(trigger) = trigger(comparison, id, &new_spec, &sources) else {
         return Err("it is not known what changes its inputs".to_owned().into());
     };
-    let changed = set.changed(comparison.state(), &expansion)?;
-    let SetAnswers { refusal, live_changes } = set.answers(comparison, &expansion, &changed);
+    let changed = set.changed(comparison.state(), &expansion);
+    let SetAnswers { refusal, live_changes, replaced } = set.answers(comparison, &expansion, &changed)?;
     let late = lost.map(|source| format!("it stays if the set copies the data of {source} after that is deleted"));
     let fails = late.or_else(|| failure.map(|why| format!("{CAN_FAIL}, as it does now: {why}")));
     let removed: BTreeSet<ObjectId> =
         expansion.old.keys().filter(|id| !expansion.new.contains_key(*id)).cloned().collect();
+    let unseen = match live.filter(|live| *live.spec() == new_spec && !sources.is_empty()) {
+        Some(_) => set.unseen_sources(comparison, &sources)?,
+        None => None,
+    };
     let unready = if removed.is_empty() { None } else { set.unready_object(comparison, &expansion.new)? };
-    let condition = waits(comparison.state(), comparison.derivation.consequences, live, &new_spec, &trigger, &changed)
+    let condition = begins(comparison.state(), &trigger)
+        .or(awaited)
+        .or_else(|| waits(live, &new_spec, &changed))
         .or_else(|| unready.map(|id| format!("it stays until {id} of an earlier step is ready")))
+        .or(unseen)
         .or(fails)
         .or(refusal);
     let mut deletes = set.deletions(comparison, &expansion, &removed, condition.as_ref());
     deletes.extend(failed_jobs);
+    deletes.extend(replaced.into_iter().map(|id| (id, replacement(condition.as_ref()))));
     let applied = expansion.new.values().map(|built| (&built.id, &*built.manifest));
     for (id, unread) in released_claims(comparison, applied, flux_operator::NAME)? {
         let mut deletion = released_claim(unread.as_ref());
@@ -154,6 +163,8 @@ struct SetAnswers {
     /// Condition that it accepts the changed objects.
     refusal: Option<String>,
     live_changes: BTreeMap<ObjectId, LiveChange>,
+    /// Live objects that flux-operator deletes and creates again, because it refuses to change them.
+    replaced: BTreeSet<ObjectId>,
 }
 
 /// A ResourceSet, as it is and with its last spec.
@@ -188,25 +199,37 @@ impl SetChange<'_> {
     }
 
     /// Returns the objects that flux-operator creates or changes.
-    ///
-    /// Fails if it may delete one of them and create it again.
-    fn changed<'e>(self, state: &State<'_>, expansion: &'e Expansion) -> Asked<Vec<&'e BuiltObject>> {
+    fn changed<'e>(self, state: &State<'_>, expansion: &'e Expansion) -> Vec<&'e BuiltObject> {
         let is_changed = |built: &&BuiltObject| {
             let old = expansion.old.get(&built.id);
             !state.is_live(&built.id) || old.is_none_or(|old| old.manifest != built.manifest)
         };
-        let changed: Vec<&BuiltObject> = expansion.new.values().filter(is_changed).collect();
+        expansion.new.values().filter(is_changed).collect()
+    }
+
+    /// Returns the live objects that flux-operator deletes and creates again if the API server refuses to change them.
+    fn forced<'e>(self, state: &State<'_>, new: &'e BuiltObjects) -> BTreeSet<&'e ObjectId> {
         let forces = sets_force(state, self.id, self.live);
-        let is_forced = |built: &BuiltObject| {
-            let live = state.live_object(&built.id);
-            live.is_some_and(|live| {
+        let forced = new.values().filter(|built| {
+            state.live_object(&built.id).is_some_and(|live| {
                 forces || is_marked_live(live, FORCE, "enabled") || built.has_label_or_annotation(FORCE, "enabled")
             })
-        };
-        match changed.iter().find(|built| is_forced(built)) {
-            Some(built) => Err(format!("it may delete {} and create it again ({FORCE})", built.id).into()),
-            None => Ok(changed),
-        }
+        });
+        forced.map(|built| &built.id).collect()
+    }
+
+    /// Returns the condition under which flux-operator copies new data, if it does not see that anything else changes either.
+    fn unseen_sources(
+        self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        sources: &BTreeSet<ObjectId>,
+    ) -> Asked<Option<String>> {
+        let states = provider_states(comparison, self.id, self.spec)?;
+        let is_seen = is_watched(comparison.state(), sources) || states.values().any(|states| states.len() > 1);
+        let source = sources.iter().next().filter(|_| !is_seen);
+        Ok(source.map(|source| {
+            format!("it stays until flux-operator reconciles its ResourceSet at its interval, because {source} is not labelled reconcile.fluxcd.io/watch: Enabled")
+        }))
     }
 
     /// Returns an object of a step before the last one that need not be ready because of the change. flux-operator waits for it
@@ -232,20 +255,30 @@ impl SetChange<'_> {
 
     /// Asks the server about all objects, which flux-operator applies together. Those that do not change are assumed to be
     /// accepted if there is no clear answer. An object that copies data is not applied as it is generated.
+    ///
+    /// Fails if flux-operator may delete an object and create it again.
     fn answers(
         self,
         comparison: &mut Comparison<'_, '_, '_>,
         expansion: &Expansion,
         changed: &[&BuiltObject],
-    ) -> SetAnswers {
+    ) -> Asked<SetAnswers> {
         let state = comparison.state();
+        let forced = self.forced(state, &expansion.new);
+        let may_be_replaced = |id: &ObjectId| format!("it may delete {id} and create it again ({FORCE})");
         let changed: BTreeSet<&ObjectId> = changed.iter().map(|built| &built.id).collect();
         // The name of a hidden object would be in the URL of the request, and so in logs.
         let is_nameless = |built: &BuiltObject| built.hides_identity() && !state.is_live(&built.id);
         let asked = expansion.new.values();
-        let asked = asked.filter(|built| !comes_with_container(state, built, &expansion.new) && !is_nameless(built));
+        let is_asked = |built: &&BuiltObject| {
+            !comes_with_container(state, built, &expansion.new) && !is_nameless(built) && !is_unknown(built)
+        };
+        let asked = asked.filter(is_asked);
         let (mut refusal, mut is_proven, mut live_changes) =
             (None, true, expansion.live_changes(state, self.is_private));
+        let mut replaced = BTreeSet::new();
+        let unknown = changed.iter().find(|id| forced.contains(*id) && is_unknown(&expansion.new[**id]));
+        let mut open = unknown.map(|id| may_be_replaced(id));
         for built in asked {
             let request = Request::Apply { manifest: in_scope(&built.manifest, &built.id), forces: true };
             let is_private = self.is_private || built.masked.is_some();
@@ -257,8 +290,17 @@ impl SetChange<'_> {
                     let old = expansion.old.get(&built.id).filter(|old| old.manifest != built.manifest);
                     LiveChange::of_answer(update, &built.id, old.map(|old| &*old.manifest), is_private)
                 }
+                Verdict::Refused(message) if forced.contains(&built.id) && is_of_immutable_field(&message) => {
+                    live_changes.remove(&built.id);
+                    replaced.insert(built.id.clone());
+                    continue;
+                }
                 Verdict::Refused(message) => {
                     refusal = refusal.or_else(|| Some(format!("{CAN_FAIL}, as it does now: {}: {message}", built.id)));
+                    continue;
+                }
+                Verdict::Open if changed.contains(&built.id) && forced.contains(&built.id) => {
+                    open = open.or_else(|| Some(may_be_replaced(&built.id)));
                     continue;
                 }
                 Verdict::Open => {
@@ -268,9 +310,12 @@ impl SetChange<'_> {
             };
             live_changes.insert(built.id.clone(), change);
         }
-        let copies = !copied_names(self.spec).is_empty();
-        let doubt = (!changed.is_empty() && (copies || !is_proven)).then(|| CAN_FAIL.to_owned());
-        SetAnswers { refusal: refusal.or(doubt), live_changes }
+        is_proven &= !changed.iter().any(|id| is_unknown(&expansion.new[*id]));
+        let doubt = (!changed.is_empty() && !is_proven).then(|| CAN_FAIL.to_owned());
+        match open {
+            Some(why) => Err(why.into()),
+            None => Ok(SetAnswers { refusal: refusal.or(doubt), live_changes, replaced }),
+        }
     }
 
     /// Returns the deletions of what the set no longer generates, or not for a moment.
@@ -310,6 +355,19 @@ impl SetChange<'_> {
 /// read the provider before that is gone.
 fn always_fails(why: &str, has_same_spec: bool) -> bool {
     why.contains("failed to execute template") || (has_same_spec && why.ends_with(NO_PROVIDER))
+}
+
+/// Returns true if the API server refuses a change for a reason that another object would not have.
+fn is_of_immutable_field(message: &str) -> bool {
+    ["is immutable", "immutable field"].iter().any(|phrase| message.contains(phrase))
+}
+
+/// Returns the deletion of an object that flux-operator creates again, because it may not change it.
+fn replacement(condition: Option<&String>) -> OwnerDeletion {
+    let mut deletion = OwnerDeletion::new(CascadeKind::NotInResourceSet);
+    (deletion.action, deletion.code) = (Action::Recreate, Some(ReasonCode::Forced));
+    deletion.conditions.extend(condition.cloned());
+    deletion
 }
 
 /// Returns the deletion of an object that a ResourceSet no longer generates, or perhaps does not generate for a moment.
@@ -352,259 +410,24 @@ fn kept(state: &State<'_>, set: &ObjectId, removed: &BTreeSet<ObjectId>) -> BTre
     kept.collect()
 }
 
-/// Returns the objects that flux-operator generated last.
-///
-/// Fails if they are not those in its inventory.
-fn verified(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, live: &Resource) -> Asked<Arc<BuiltObjects>> {
-    let inventory = match inventory_members(&live.content) {
-        Members::Listed(inventory) => inventory,
-        // flux-operator prunes nothing that it did not record.
-        Members::Unrecorded if live.condition("Ready").is_some_and(|ready| ready.status != "Unknown") => vec![],
-        _ => {
-            let ObjectId { name, namespace, .. } = id;
-            let wait = format!("kubectl wait resourceset/{name} -n {namespace} --for=condition=Ready");
-            return Err(format!("it records no inventory yet: plan again after {wait}").into());
-        }
-    };
-    if is_off(live) {
-        // Its spec may have changed since it was switched off.
-        return Ok(Arc::new(inventory.into_iter().map(|id| (id.clone(), unknown(id))).collect()));
-    }
-    if inventory.is_empty() {
-        return Ok(Arc::default());
-    }
-    let Generated { objects: old, .. } = generated(comparison, id, live.spec(), false)?;
-    let recorded: BTreeSet<&ObjectId> = inventory.iter().collect();
-    let generated: BTreeSet<&ObjectId> = old.keys().collect();
-    match recorded.symmetric_difference(&generated).next() {
-        Some(differing) => {
-            let why = format!("it generates other objects here than its inventory lists: {differing}");
-            Err(why.into())
-        }
-        None => Ok(old),
-    }
-}
-
-/// Returns the objects that flux-operator generates of a spec, before or after the change.
-fn generated(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value, is_after: bool) -> Asked<Generated> {
-    let providers = provider_inputs(comparison, id, spec, is_after)?;
-    generated_with(comparison, id, spec, &providers)
-}
-
-/// Returns the objects that flux-operator generates of a spec with these inputs of its providers.
-fn generated_with(
-    comparison: &mut Comparison<'_, '_, '_>,
+/// Returns the pass that applies a ResourceSet last, or else a provider of its inputs or one of these objects that it copies.
+fn trigger(
+    comparison: &Comparison<'_, '_, '_>,
     id: &ObjectId,
     spec: &Value,
-    providers: &ProviderInputs,
-) -> Asked<Generated> {
-    if !permutes(spec) {
-        return generated_of(comparison, id, spec, providers.values().flatten());
-    }
-    let inputs = permuted(id, spec, providers)?;
-    let mut flat = spec.clone();
-    if let Some(fields) = flat.as_object_mut() {
-        fields.remove("inputStrategy");
-        fields.remove("inputs");
-    }
-    generated_of(comparison, id, &flat, &inputs)
-}
-
-/// Returns an object of which only the identity is known.
-fn unknown(id: ObjectId) -> BuiltObject {
-    BuiltObject { version: String::new(), manifest: Arc::new(Value::Null), undecrypted: None, masked: None, id }
-}
-
-/// Returns the objects that flux-operator generates of a spec with these inputs of its providers. A spec with providers
-/// and without inputs generates nothing.
-fn generated_of<'i>(
-    comparison: &mut Comparison<'_, '_, '_>,
-    id: &ObjectId,
-    spec: &Value,
-    provided: impl IntoIterator<Item = &'i Value>,
-) -> Asked<Generated> {
-    check_recorded(spec)?;
-    if !["resources", "resourcesTemplate", "steps"].iter().any(|field| spec.get(field).is_some()) {
-        return Err("its templates are not known".to_owned().into());
-    }
-    // The providers are read before their inputs take the place of their names.
-    let is_private = comparison.set_is_private(id, spec);
-    let mut with_inputs = spec.clone();
-    if let Some(fields) = with_inputs.as_object_mut().filter(|fields| fields.contains_key("inputsFrom")) {
-        let mut inputs: Vec<Value> = fields.get("inputs").and_then(Value::as_array).cloned().unwrap_or_default();
-        inputs.extend(provided.into_iter().cloned());
-        if inputs.is_empty() {
-            return Ok(Generated::default());
-        }
-        fields.remove("inputsFrom");
-        fields.insert("inputs".to_owned(), inputs.into());
-    }
-    let Some(outputs) = outputs(comparison, id, &with_inputs, is_private) else { return Err(Interrupt::Missing) };
-    let text = match outputs[..] {
-        [Ok(text), Ok(_)] | [Ok(text)] => text,
-        [Err(why), Err(other)] if why == other => return Err(why.clone().into()),
-        [Err(why)] => return Err(why.clone().into()),
-        _ => return Err(UNKNOWN_VALUE.to_owned().into()),
-    };
-    let is_refused = has_nameless(text);
-    let unreadable = |_| "the output of flux-operator for it cannot be read".to_owned();
-    let mut objects = generated_objects(text).map_err(unreadable)?;
-    if let Some(Ok(other)) = outputs.get(1) {
-        objects = with_unknown_values(objects, &generated_objects(other).map_err(unreadable)?)?;
-    }
-    if is_private {
-        let snapshot = comparison.state().input.snapshot;
-        for object in &mut objects {
-            let is_served = snapshot.resource_type(&object.id.group_kind()).is_some();
-            object.hide(is_served);
-        }
-    }
-    match comparison.derivation.place(None, objects, None) {
-        PassOutcome::Applied(objects) => Ok(Generated { objects, failure: None, is_refused }),
-        PassOutcome::Partial { desired, reason, .. } => {
-            Ok(Generated { objects: desired, failure: Some(reason.detail), is_refused })
-        }
-        PassOutcome::Blocked(reason) | PassOutcome::Unknown(reason) => {
-            Err(format!("its resources cannot be applied: {}", reason.detail).into())
-        }
-    }
-}
-
-/// Returns the outputs of flux-operator for a spec with all its inputs: several if values are made up for them. Answers that are
-/// missing are added to the needs, and there is no result.
-fn outputs<'r>(
-    comparison: &mut Comparison<'_, 'r, '_>,
-    id: &ObjectId,
-    spec: &Value,
-    is_private: bool,
-) -> Option<Vec<&'r Result<String, String>>> {
-    let answers = comparison.derivation.answers;
-    let mut outputs = vec![];
-    for inputs in with_values(&spec["inputs"]) {
-        let mut complete = spec.clone();
-        if let Some(fields) = complete.as_object_mut().filter(|fields| fields.contains_key("inputs")) {
-            fields.insert("inputs".to_owned(), inputs);
-        }
-        let run = SetRun::new(id, &complete, is_private);
-        match answers.resource_sets.get(&run.key) {
-            Some(output) => outputs.push(Some(output)),
-            None => {
-                outputs.push(None);
-                comparison.derivation.needs.resource_sets.insert(run.key.clone(), run);
-            }
-        }
-    }
-    outputs.into_iter().collect()
-}
-
-/// Returns the objects that flux-operator may generate before the last spec and the last inputs: of the specs that come first,
-/// and of the live and the last spec with the inputs that there are meanwhile.
-fn earlier_objects(
-    comparison: &mut Comparison<'_, '_, '_>,
-    id: &ObjectId,
-    live: Option<&Resource>,
-    earlier: &[Value],
-    last: &Value,
-) -> Asked<Vec<Arc<BuiltObjects>>> {
-    if live.is_some_and(is_off) {
-        return Ok(vec![]);
-    }
-    let mut found = vec![];
-    for spec in earlier {
-        found.push(generated(comparison, id, spec, true));
-    }
-    let live_spec = live.map(Resource::spec).filter(|spec| *spec != last);
-    for spec in live_spec.into_iter().chain([last]) {
-        let states = provider_states(comparison, id, spec);
-        match states {
-            Ok(states) => {
-                for inputs in mixes(&states, permutes(spec))? {
-                    found.push(generated_with(comparison, id, spec, &inputs));
-                }
-            }
-            Err(Interrupt::Missing) => return Err(Interrupt::Missing),
-            // One that fails changes nothing.
-            Err(Interrupt::Failed(_)) => {}
-        }
-    }
-    // All of them are asked for first, so that their answers come together.
-    let mut all = vec![];
-    for generated in found {
-        match generated {
-            Ok(generated) if !generated.is_refused => all.push(generated.objects),
-            Err(Interrupt::Missing) => return Err(Interrupt::Missing),
-            _ => {}
-        }
-    }
-    Ok(all)
-}
-
-/// Returns the live objects that the set generates only in between: flux-operator takes them over, and then deletes them.
-fn passing<'s, 'a>(
-    state: &'s State<'a>,
-    earlier: &'s [Arc<BuiltObjects>],
-    [old, new]: [&'s BuiltObjects; 2],
-) -> impl Iterator<Item = &'a ObjectMetadata> {
-    let ids = earlier.iter().flat_map(|objects| objects.keys());
-    let ids = ids.filter(|id| !old.contains_key(*id) && !new.contains_key(*id));
-    ids.filter_map(|id| state.live_object(id)).filter(|object| !is_protected(object))
-}
-
-/// Returns the objects that are generated before and after the change, but not at every moment in between: the spec and
-/// the inputs of each provider do not change at once.
-fn between(
-    comparison: &mut Comparison<'_, '_, '_>,
-    id: &ObjectId,
-    [old_spec, new_spec]: [&Value; 2],
-    [old, new]: [&BuiltObjects; 2],
-) -> Asked<BTreeSet<ObjectId>> {
-    let mut interrupted = BTreeSet::new();
-    let is_changed = old_spec != new_spec;
-    for spec in [new_spec, old_spec].into_iter().take(if is_changed { 2 } else { 1 }) {
-        let states = provider_states(comparison, id, spec)?;
-        let (changing, stable): (Vec<&Vec<_>>, Vec<&Vec<_>>) = states.values().partition(|states| states.len() > 1);
-        let changes: usize = changing.iter().map(|states| states.len() - 1).sum();
-        // Of inputs that are permuted each combination is generated.
-        if changes + usize::from(is_changed) < 2 || permutes(spec) {
-            continue;
-        }
-        let always = generated_of(comparison, id, spec, stable.into_iter().flatten().flatten())?;
-        let mut safe: BTreeSet<ObjectId> = always.objects.keys().cloned().collect();
-        for states in changing {
-            let mut common: Option<BTreeSet<ObjectId>> = None;
-            for inputs in states {
-                let own: BTreeSet<ObjectId> =
-                    generated_alone(comparison, id, spec, inputs)?.objects.keys().cloned().collect();
-                common = Some(common.map_or_else(|| own.clone(), |common| &common & &own));
-            }
-            safe.extend(common.unwrap_or_default());
-        }
-        interrupted.extend(old.keys().filter(|id| new.contains_key(*id) && !safe.contains(*id)).cloned());
-    }
-    Ok(interrupted)
-}
-
-/// Returns the objects that are generated of the inputs of one provider.
-fn generated_alone(
-    comparison: &mut Comparison<'_, '_, '_>,
-    id: &ObjectId,
-    spec: &Value,
-    inputs: &[Value],
-) -> Asked<Generated> {
-    let mut alone = spec.clone();
-    if let Some(fields) = alone.as_object_mut() {
-        fields.remove("inputs");
-    }
-    generated_of(comparison, id, &alone, inputs)
-}
-
-/// Returns the pass that applies a ResourceSet last, or else a provider of its inputs.
-fn trigger(comparison: &Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Option<PassId> {
+    sources: &BTreeSet<ObjectId>,
+) -> Option<PassId> {
     let state = comparison.state();
     let last = |id: &ObjectId| state.applied_specs(id).last().map(|(_, pass)| pass);
+    let applying = |id: &ObjectId| {
+        state.applying_events(id).into_iter().find_map(|event| match event {
+            SimulationEvent::Apply(pass) => Some(pass),
+            _ => None,
+        })
+    };
     let entries = spec.get("inputsFrom").and_then(Value::as_array).into_iter().flatten();
     let mut providers = entries.flat_map(|entry| comparison.providers(&id.namespace, entry, true));
-    last(id).or_else(|| providers.find_map(|provider| last(&provider)))
+    last(id).or_else(|| providers.find_map(|provider| last(&provider))).or_else(|| sources.iter().find_map(applying))
 }
 
 /// Returns true if the annotation of the ResourceSet lets flux-operator delete and create again all of its objects.
@@ -614,40 +437,19 @@ fn sets_force(state: &State<'_>, id: &ObjectId, live: Option<&Resource>) -> bool
         || state.applied(id).iter().any(|applied| applied.built.has_label_or_annotation(FORCE, "enabled"))
 }
 
+/// Returns the condition under which the pass comes that applies a ResourceSet.
+fn begins(state: &State<'_>, trigger: &PassId) -> Option<String> {
+    Some(state.pass(trigger)?.condition.as_ref()?.detail.clone())
+}
+
 /// Returns the condition under which flux-operator gets as far as deleting.
-fn waits(
-    state: &State<'_>,
-    consequences: &Consequences<'_>,
-    live: Option<&Resource>,
-    spec: &Value,
-    trigger: &PassId,
-    changed: &[&BuiltObject],
-) -> Option<String> {
-    if let Some(condition) = state.pass(trigger).and_then(|pass| pass.condition.as_ref()) {
-        return Some(condition.detail.clone());
-    }
-    if let Some(dependency) =
-        list_at(spec, "/dependsOn").iter().find(|dependency| !is_met(state, consequences, dependency))
-    {
-        let (kind, name) = (text_at(dependency, "/kind"), text_at(dependency, "/name"));
-        return Some(format!("it waits until {} {name} is ready", kind.to_lowercase()));
-    }
-    let failing = live.and_then(|live| live.condition("Ready")).filter(|ready| ready.status != "True");
-    if let Some(ready) = failing.filter(|ready| ready.reason != "BuildFailed") {
+fn waits(live: Option<&Resource>, spec: &Value, changed: &[&BuiltObject]) -> Option<String> {
+    let failing = live.filter(|live| !is_waiting(live)).and_then(|live| live.condition("Ready"));
+    if let Some(ready) = failing.filter(|ready| ready.status != "True" && ready.reason != "BuildFailed") {
         return Some(format!("it waits until this is resolved: {}", ready.reason));
     }
     let steps = spec.get("steps").and_then(Value::as_array).map_or(0, Vec::len);
     (steps > 1 && !changed.is_empty()).then(|| "it stays until the objects of earlier steps are ready".to_owned())
-}
-
-/// Returns true if it is certain that a set does not wait for an entry of its `dependsOn`.
-fn is_met(state: &State<'_>, consequences: &Consequences<'_>, dependency: &Value) -> bool {
-    let [group, kind, namespace, name] =
-        ["/apiVersion", "/kind", "/namespace", "/name"].map(|field| text_at(dependency, field));
-    let id = ObjectId::new(group_of(group), kind, namespace, name);
-    let is_ready = !flag_at(dependency, "/ready")
-        || (text_at(dependency, "/readyExpr").is_empty() && owner_readiness(state, &id) == Some(Readiness::Ready));
-    is_ready && state.is_live(&id) && !consequences.may_be_deleted(&id)
 }
 
 /// Returns true if the namespace or the definition of an object is created with it, so that no dry-run can show it.

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::pruning::has_labels_of;
-use crate::flux::build::Interrupt;
-use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
 use crate::flux::simulation::model::affected_owner::OwnerDeletion;
 use crate::flux::simulation::model::node::BuiltObjects;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
@@ -32,28 +30,15 @@ pub(super) fn failed_jobs(
         .collect();
     let mut failed = BTreeMap::new();
     for job in candidates {
-        let ObjectId { kind, namespace, name, .. } = &job.id;
-        let (kind, namespace, name) = (kind.to_string(), namespace.to_string(), name.to_string());
-        let query = ClusterQuery {
-            cluster: None,
-            query: ObjectQuery { api_version: "batch/v1".to_owned(), kind, namespace, name },
+        let Some(content) = comparison.content(&job.id, "batch/v1")? else {
+            let mut deletion = recreated_job();
+            deletion.stays_if("it stays unless it has failed, which could not be read");
+            deletion.is_doubtful = true;
+            failed.insert(job.id.clone(), deletion);
+            continue;
         };
-        match comparison.derivation.answers.queries.get(&query) {
-            Some(QueryAnswer::Found(content)) => {
-                if matches!(ready(job, content), Readiness::Failed(_)) {
-                    failed.insert(job.id.clone(), recreated_job());
-                }
-            }
-            Some(QueryAnswer::Missing | QueryAnswer::Unreadable(_)) => {
-                let mut deletion = recreated_job();
-                deletion.stays_if("it stays unless it has failed, which could not be read");
-                deletion.is_doubtful = true;
-                failed.insert(job.id.clone(), deletion);
-            }
-            None => {
-                comparison.derivation.needs.queries.insert(query);
-                return Err(Interrupt::Missing);
-            }
+        if matches!(ready(job, content), Readiness::Failed(_)) {
+            failed.insert(job.id.clone(), recreated_job());
         }
     }
     Ok(failed)

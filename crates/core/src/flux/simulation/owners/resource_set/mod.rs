@@ -1,12 +1,17 @@
 //! ResourceSets: the resources that flux-operator generates of them.
 
+mod copies;
+mod dependencies;
 pub(crate) mod expansion;
+mod generation;
 mod jobs;
+mod moments;
 pub(crate) mod providers;
 mod pruning;
 
 use serde_json::Value;
 
+use self::dependencies::awaited_changes;
 use self::pruning::{deletable, is_deleted_first, is_off, service_account};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, OwnerDeletion};
 use crate::flux::simulation::model::state::State;
@@ -59,7 +64,9 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
 }
 
 fn references(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<Vec<String>> {
-    comparison.set_references(&id.namespace, spec)
+    let mut changes = comparison.set_references(&id.namespace, spec)?;
+    changes.extend(awaited_changes(comparison, id, spec));
+    Ok(changes)
 }
 
 /// Returns what flux-operator deletes for a deleted ResourceSet: its inventory. One that is disabled deletes nothing. The

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::pruning::is_off;
 use crate::flux::build::Interrupt;
-use crate::flux::build::resource_sets::{input_id, unknown_value};
+use crate::flux::build::resource_sets::{input_id, provided_by, unknown_value};
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::owners::behaviour::artifact_inputs::ArtifactChange;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, has_other_managers};
@@ -60,9 +60,6 @@ fn existing_inputs(
     let entries: Vec<Value> = spec.get("inputsFrom").and_then(Value::as_array).cloned().unwrap_or_default();
     let (mut inputs, mut missing) = (ProviderInputs::new(), BTreeSet::new());
     for entry in &entries {
-        if entry.pointer("/selector/matchExpressions").is_some() {
-            return Err("it selects its providers by expressions".to_owned().into());
-        }
         let found = comparison.providers(&id.namespace, entry, is_after);
         if let Some(doubtful) = doubtful_provider(comparison, &found, &id.namespace, entry).filter(|_| is_after) {
             return Err(format!("it is not certain that {doubtful} is no longer one of its providers").into());
@@ -79,9 +76,11 @@ fn existing_inputs(
             inputs.insert(provider, values);
         }
     }
-    let templates = spec.to_string();
-    if !inputs.is_empty() && ["inputs.provider", "toYaml inputs"].iter().any(|read| templates.contains(read)) {
+    if !inputs.is_empty() && spec.to_string().contains("toYaml inputs") {
         return Err("its templates read the provider of an input".to_owned().into());
+    }
+    for (provider, inputs) in &mut inputs {
+        inputs.iter_mut().for_each(|input| *input = provided_by(spec, input, provider));
     }
     Ok((inputs, missing))
 }
@@ -101,7 +100,9 @@ pub(super) fn provider_states(
         let [first, last] = [&before, &after].map(|inputs| inputs.get(provider).cloned().unwrap_or_default());
         let mut states = vec![first];
         if after.contains_key(provider) {
-            states.extend(exported_between(comparison, provider)?);
+            let between = exported_between(comparison, provider)?.into_iter();
+            states
+                .extend(between.map(|inputs| inputs.iter().map(|input| provided_by(spec, input, provider)).collect()));
         }
         states.extend((!missing.contains(&*provider.name)).then_some(last));
         states.dedup();
@@ -237,7 +238,7 @@ fn exported_of(id: &ObjectId, live: Option<&Resource>, spec: &Value) -> Asked<Ve
 }
 
 /// Returns true if a provider exports the values of its spec, as one input.
-fn is_static(spec: &Value) -> bool {
+pub(super) fn is_static(spec: &Value) -> bool {
     text_at(spec, "/type") == "Static"
 }
 

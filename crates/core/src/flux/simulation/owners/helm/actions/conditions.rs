@@ -2,9 +2,11 @@
 //!
 //! Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileRelease`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::flux::build::charts::values::values_sources;
+use crate::flux::ready_expr::ReadyExpression;
+use crate::flux::simulation::kustomization::variables::generation_condition;
 use crate::flux::simulation::model::affected_owner::{Reaction, Readiness};
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::state::State;
@@ -42,8 +44,9 @@ pub(crate) fn condition(
         return Some(condition.detail.clone());
     }
     for (dependency, expression) in dependencies(id, spec) {
+        let holds = expression.is_empty() || expression_holds(state, id, spec, &dependency, expression) == Some(true);
         if owner_readiness(state, &dependency) != Some(Readiness::Ready)
-            || !expression.is_empty()
+            || !holds
             || waits_for(state, &dependency, id)
             || consequences.may_be_deleted(&dependency)
         {
@@ -58,6 +61,9 @@ pub(crate) fn condition(
         let exists = state.is_live(&values) || !state.applied(&values).is_empty();
         if !exists && !source.optional {
             return Some(format!("it waits until {values} exists"));
+        }
+        if let Some(condition) = generation_condition(state, &values) {
+            return Some(condition.clone());
         }
     }
     if waits_for_chart {
@@ -105,8 +111,13 @@ pub(crate) fn depends_on(id: &ObjectId, spec: &Value, other: &ObjectId) -> bool 
 
 /// Returns the reason why a dependency is never ready, so that the release is not reconciled; `None` if it may be.
 pub(crate) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Reason> {
-    let unmet = dependencies(id, spec).filter(|(_, expression)| expression.is_empty());
-    let mut reasons = unmet.filter_map(|(dependency, _)| {
+    let mut reasons = dependencies(id, spec).filter_map(|(dependency, expression)| {
+        if !expression.is_empty() {
+            let is_false = !expression.contains("status")
+                && expression_holds(state, id, spec, &dependency, expression) == Some(false);
+            let detail = format!("its readyExpr {expression:?} for {dependency} is false");
+            return is_false.then(|| Reason::new(ReasonCode::DependencyNotReady, detail));
+        }
         if waits_anew(state, id) && waits_for(state, &dependency, id) && waits_anew(state, &dependency) {
             let detail = format!("{dependency} and it wait for each other");
             return Some(Reason::new(ReasonCode::DependencyCycle, detail));
@@ -132,6 +143,36 @@ pub(crate) fn unmet_dependency(state: &State<'_>, id: &ObjectId, spec: &Value) -
         None
     });
     reasons.next()
+}
+
+/// Returns the value of the `readyExpr` of a release with this spec for a dependency that the change leaves as it is; `None` if it is
+/// not known.
+///
+/// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `evalReadyExpr`.
+fn expression_holds(
+    state: &State<'_>,
+    id: &ObjectId,
+    spec: &Value,
+    dependency: &ObjectId,
+    expression: &str,
+) -> Option<bool> {
+    let live = state.input.snapshot.resource(dependency)?;
+    let specs = state.specs_after(dependency);
+    let is_same = specs.iter().all(|spec| with_defaults(KIND, spec) == with_defaults(KIND, live.spec()));
+    if !is_same || state.affected_owner(dependency).is_some() || expression.contains("labels") {
+        return None;
+    }
+    let described = |id: &ObjectId, generation: i64, spec: &Value, status: &Value| {
+        json!({"apiVersion": format!("{GROUP}/v2"), "kind": KIND, "spec": spec, "status": status,
+            "metadata": {"name": id.name, "namespace": id.namespace, "generation": generation}})
+    };
+    let status =
+        |live: Option<&Resource>| live.and_then(|live| live.at("/status")).cloned().unwrap_or_else(|| json!({}));
+    let own = state.input.snapshot.resource(id);
+    let generation = own.map_or(1, |own| own.object.generation);
+    let own = described(id, generation, spec, &status(own));
+    let dependency = described(dependency, live.object.generation, live.spec(), &status(Some(live)));
+    ReadyExpression::compile(expression).ok()?.evaluate(&own, &dependency)
 }
 
 /// Returns true if every spec of a release after the change has the other one among its dependencies.

@@ -15,7 +15,7 @@ use super::hook_runs::{FailingHooks, RefusedStep, Stage, StepPlace, hooks_in_ord
 use super::remedies::{Remediation, Remedy};
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::apply::question::{Question, Request};
-use crate::flux::apply::schema::{Fit, validate};
+use crate::flux::apply::schema::{Fit, Live, validate};
 use crate::flux::apply::update::Update;
 use crate::flux::build::objects::{BuiltObject, defined_kind, kind_of_definition};
 use crate::flux::simulation::kustomization::containers::definition_of;
@@ -416,7 +416,7 @@ impl Attempt<'_> {
                 .filter_map(|(defined, built, is_certain)| (defined == kind).then_some((built, is_certain)))
                 .collect();
             let version = text_at(manifest, "/apiVersion").rsplit('/').next().unwrap_or_default();
-            let fits = |built: &BuiltObject| validate(manifest, &built.manifest, version, true) == Fit::Valid;
+            let fits = |built: &BuiltObject| validate(manifest, &built.manifest, version, Live::Absent) == Fit::Valid;
             if definitions.is_empty() {
                 None
             } else if !definitions.iter().any(|(_, is_certain)| *is_certain) {

@@ -1,0 +1,141 @@
+//! Definitions that the change applies: what their schemas make of resources, and conversions that nobody answers.
+//!
+//! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`: each request for another
+//! version than the stored one is converted, and fails without an answer.
+
+use serde_json::Value;
+
+use super::event::Event;
+use super::world::Precedence;
+use super::{Premises, open_acceptance};
+use crate::flux::apply::AppliedObject;
+use crate::flux::apply::cause::HIDDEN_MESSAGE;
+use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::question::Question;
+use crate::flux::apply::schema::{Fit, Live, Misfit, validate};
+use crate::flux::simulation::model::refusals::Standing;
+use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::{ObjectId, list_at, text_at};
+
+impl Premises<'_, '_> {
+    /// Returns the definition of the kind of an object, if the change applies it.
+    pub(super) fn definition(&self, id: &ObjectId) -> Option<&Event> {
+        let at = self.definitions.get(&(id.cluster.clone(), id.group_kind()))?;
+        self.world.events.get(*at)
+    }
+
+    /// Returns how an object fits a definition.
+    pub(super) fn fit(&self, object: &AppliedObject, definition: &Event) -> Fit {
+        let Some(built) = &definition.built else { return Fit::Unknown(String::new()) };
+        let validate = |live| validate(&object.built.manifest, &built.manifest, &object.built.version, live);
+        if !self.world.state.is_live(&object.id) {
+            return validate(Live::Absent);
+        }
+        match validate(Live::Unread) {
+            Fit::Valid => Fit::Valid,
+            fit => self.live_resource(object).map_or(fit, |live| validate(Live::Read(live))),
+        }
+    }
+
+    /// Returns the live object in the version in which an object is applied, as far as it is known.
+    fn live_resource(&self, object: &AppliedObject) -> Option<&Value> {
+        let id = &object.id;
+        let is_read = id.cluster.is_none() && !object.live_is_private;
+        is_read.then(|| {
+            self.world.read(text_at(&object.built.manifest, "/apiVersion"), &id.kind, &id.namespace, &id.name)
+        })??
+    }
+
+    /// Returns how far it holds that the server accepts an object whose definition changes.
+    pub(super) fn after_definition(&self, object: &AppliedObject) -> Standing {
+        let Some(definition) = self.definition(&object.id) else { return Standing::Holds };
+        if let Some(failure) = self.unanswered_conversion(definition, &object.built.version) {
+            return self.after_applied(definition, object, DryRunResult::Refused(failure));
+        }
+        let Fit::Invalid(misfit) = self.fit(object, definition) else { return Standing::Holds };
+        // The message can quote both.
+        let mut quoted = definition.built.iter().chain([&object.built]);
+        let message = if quoted.any(|built| built.masked.is_some()) { HIDDEN_MESSAGE } else { &*misfit.message };
+        let refused = self.after_applied(definition, object, self.refused(object, definition, &misfit, message));
+        let is_compared = !self.world.state.is_live(&object.id) || self.live_resource(object).is_some();
+        if !matches!(refused, Standing::Replaced(..)) || is_compared || misfit.is_never_ratcheted() {
+            return refused;
+        }
+        // The server accepts an invalid value that does not change.
+        match self.world.builds.value(&object.owner, &object.built, &misfit.pointer) {
+            Some(before) if object.built.manifest.pointer(&misfit.pointer) == Some(before) => Standing::Holds,
+            Some(_) => refused,
+            None => open_definition(definition, object, message),
+        }
+    }
+
+    /// Returns what the server refuses: with force, the controller deletes what it may not change.
+    fn refused(&self, object: &AppliedObject, definition: &Event, misfit: &Misfit, message: &str) -> DryRunResult {
+        let message = message.to_owned();
+        let live = self.world.state.live_object(&object.id);
+        if live.is_none() || misfit.is_never_ratcheted() || !object.forces(live) {
+            return DryRunResult::Refused(message);
+        }
+        let manifests = definition.built.as_ref().map(|built| (&object.built.manifest, &built.manifest));
+        let anew = manifests.map(|(own, definition)| validate(own, definition, &object.built.version, Live::Absent));
+        match anew {
+            Some(Fit::Invalid(_)) => DryRunResult::DeletedOnly(message),
+            _ => DryRunResult::Recreated(message),
+        }
+    }
+
+    /// Returns the standing of an answer that is another one once a definition is applied. A resource comes after its definition.
+    fn after_applied(&self, definition: &Event, object: &AppliedObject, result: DryRunResult) -> Standing {
+        let message = match &result {
+            DryRunResult::Refused(message) | DryRunResult::Recreated(message) | DryRunResult::DeletedOnly(message) => {
+                message.clone()
+            }
+            _ => String::new(),
+        };
+        let is_new_kind = self.world.state.input.snapshot.type_of(&object.id).is_none();
+        match self.world.precedence(definition, &object.owner, &object.id) {
+            Precedence::After if !is_new_kind => Standing::Holds,
+            Precedence::Unknown if !is_new_kind => open_definition(definition, object, &message),
+            _ if !definition.is_certain => open_definition(definition, object, &message),
+            _ => Standing::Replaced(Box::new(result), vec![]),
+        }
+    }
+
+    /// Returns how far it holds that the server accepts the deletion of a resource whose definition changes.
+    pub(super) fn deletion_after_definition(&self, question: &Question) -> Standing {
+        let (owner, id) = (NamespacedName::of(&question.owner), &question.id);
+        let kind = self.world.state.input.snapshot.type_of(id);
+        let failure = self
+            .definition(id)
+            .zip(kind)
+            .and_then(|(definition, kind)| Some((definition, self.unanswered_conversion(definition, &kind.version)?)));
+        let Some((definition, failure)) = failure else { return Standing::Holds };
+        match self.world.precedence(definition, &owner, id) {
+            Precedence::Before if definition.is_certain => {
+                Standing::Replaced(Box::new(DryRunResult::Refused(failure)), vec![])
+            }
+            Precedence::After if !definition.is_of(&owner) => Standing::Holds,
+            _ => open_acceptance(&[definition]),
+        }
+    }
+
+    /// Returns why the server cannot convert resources in a version once a definition is applied: the Service of its webhook does
+    /// not exist, and the change does not create it.
+    fn unanswered_conversion(&self, definition: &Event, version: &str) -> Option<String> {
+        let manifest = definition.manifest()?;
+        let conversion = manifest.pointer("/spec/conversion").filter(|it| it["strategy"] == "Webhook")?;
+        let service = conversion.pointer("/webhook/clientConfig/service")?;
+        let stored = list_at(manifest, "/spec/versions").iter().find(|version| version["storage"] == true)?;
+        let id = ObjectId::new("", "Service", text_at(service, "/namespace"), text_at(service, "/name"));
+        let mut events = self.world.events.iter();
+        let is_missing = self.world.state.input.snapshot.lacks(&id) && !events.any(|event| event.id == id);
+        (stored["name"] != *version && is_missing)
+            .then(|| format!("{} has a conversion webhook, and its {id} does not exist", definition.id))
+    }
+}
+
+/// Returns the standing of an object that the server accepts now and refuses after its definition.
+fn open_definition(definition: &Event, object: &AppliedObject, message: &str) -> Standing {
+    let (shown, changed) = (object.built.shown_id(), definition.clause());
+    Standing::Open(format!("the server accepts {shown} now, and refuses it after {changed}: {message}"))
+}
