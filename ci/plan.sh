@@ -126,36 +126,40 @@ install() {
   if [ -L "$file" ] || [ ! -f "$file" ] || [ ! -x "$file" ]; then fail "$name has no program"; fi
 }
 
-# Sets $git_program to the git of the first absolute folder of PATH that has one and is not in a folder of this job that a
-# pull request writes: the checkout.
-find_git() {
-  git_program=''
-  rest=$PATH:
+# Leaves in PATH only the folders outside of $1, in which a pull request can put no program.
+restrict_path() {
+  outside=$(cd -P -- "$1" 2> /dev/null && pwd -P) || return 0
+  [ "$outside" != / ] || return 0
+  rest=$PATH: kept=''
   while [ -n "$rest" ]; do
     folder=${rest%%:*} rest=${rest#*:}
     case $folder in
-      /* | ?:*) ;;
+      /*) ;;
       *) continue ;;
     esac
+    folder=$(cd -P -- "$folder" 2> /dev/null && pwd -P) || continue
     case $folder/ in
-      "$1"/*) continue ;;
+      "$outside"/*) ;;
+      *) kept=$kept:$folder ;;
     esac
-    if [ -x "$folder/git" ] || [ -x "$folder/git.exe" ]; then
-      git_program=$folder/git
-      return 0
-    fi
   done
-  fail "no git is in an absolute folder of PATH outside of the checkout"
+  PATH=${kept#:}
+  [ -n "$PATH" ] || fail "no absolute folder of PATH is outside of the checkout"
+}
+
+# git for a checkout that nobody has read: it runs nothing of it, and no folder of it passes for a repository.
+git() {
+  command git -c safe.bareRepository=explicit -c core.fsmonitor=false -c core.hooksPath=/dev/null "$@"
 }
 
 # Refuses a checkout that has credentials: text of the checkout ends up in the plan, and the plan in a comment.
 refuse_credentials() {
-  git=$("$git_program" -C "$1" rev-parse --git-common-dir 2> /dev/null) || fail "$1 is no checkout of git"
-  case $git in
+  common=$(git -C "$1" rev-parse --git-common-dir 2> /dev/null) || fail "$1 is no checkout of git"
+  case $common in
     /* | ?:*) ;;
-    *) git=$1/$git ;;
+    *) common=$1/$common ;;
   esac
-  for config in "$git/config" "$git/config.worktree"; do
+  for config in "$common/config" "$common/config.worktree"; do
     [ -f "$config" ] || continue
     refuse_credentials_in "$config"
   done
@@ -163,20 +167,33 @@ refuse_credentials() {
 
 # A token can be a header, the user or the password in the address of a remote, or in an address that replaces another one.
 refuse_credentials_in() {
-  if "$git_program" config --file "$1" --get-regexp '^http\..*extraheader$' > /dev/null ||
-    "$git_program" config --file "$1" --get-regexp '^remote\..*url$' '^https?://[^/]*@' > /dev/null ||
-    "$git_program" config --file "$1" --get-regexp '^remote\..*url$' '://[^/]*:[^/]*@' > /dev/null ||
-    "$git_program" config --file "$1" --get-regexp '^url\.https?://[^/]*@.*\.(pushinsteadof|insteadof)$' > /dev/null ||
-    "$git_program" config --file "$1" --get-regexp '^url\..*://[^/]*:[^/]*@.*\.(pushinsteadof|insteadof)$' > /dev/null ||
-    "$git_program" config --file "$1" --get-regexp '^includeif\..*path$' 'git-credentials-' > /dev/null; then
+  if git config --file "$1" --get-regexp '^http\..*extraheader$' > /dev/null ||
+    git config --file "$1" --get-regexp '^remote\..*url$' '^https?://[^/]*@' > /dev/null ||
+    git config --file "$1" --get-regexp '^remote\..*url$' '://[^/]*:[^/]*@' > /dev/null ||
+    git config --file "$1" --get-regexp '^url\.https?://[^/]*@.*\.(pushinsteadof|insteadof)$' > /dev/null ||
+    git config --file "$1" --get-regexp '^url\..*://[^/]*:[^/]*@.*\.(pushinsteadof|insteadof)$' > /dev/null ||
+    git config --file "$1" --get-regexp '^includeif\..*path$' 'git-credentials-' > /dev/null; then
     fail "the checkout has credentials in its .git/config" \
       "set persist-credentials: false at actions/checkout, or FF_GIT_URLS_WITHOUT_TOKENS: true on GitLab"
   fi
 }
 
+# Prints the absolute path of the file $2, which is no file of the repository: a pull request can change those.
+untracked() {
+  [ -f "$2" ] || fail "$1 $2 is no file"
+  file=$(absolute "$2")
+  # git names no file behind a link.
+  file=$(cd -P -- "${file%/*}/" && pwd -P)/${file##*/}
+  if git -C "$path" ls-files --error-unmatch -- "$file" > /dev/null 2>&1; then
+    fail "$1 $2 is a file of the repository, which a pull request can change" \
+      "take it from an artifact or a secret of another job"
+  fi
+  printf '%s' "$file"
+}
+
 # Runs the program with the environment that `plan` prepared, and nothing else.
 run() {
-  env -i "PATH=$PATH" "HOME=$work/home" "TMPDIR=$work/tmp" "$work/bin/$(program)" "$@"
+  env -i "PATH=$job_path" "HOME=$work/home" "TMPDIR=$work/tmp" "$work/bin/$(program)" "$@"
 }
 
 # GITOPS_PATH, and optionally GITOPS_SOURCE, GITOPS_BASE, GITOPS_SNAPSHOT, GITOPS_KUBECONFIG, GITOPS_MAX_DELETE,
@@ -189,7 +206,7 @@ plan() {
   esac
   check_fail_on
   path=$(cd -- "${GITOPS_PATH:-.}" && pwd) || fail "path ${GITOPS_PATH-} is no folder"
-  find_git "$path"
+  restrict_path "$path"
   refuse_credentials "$path"
   rm -rf "$out" "${work:?}/home" "${work:?}/tmp"
   mkdir -p "$out" "$work/home" "$work/tmp"
@@ -215,16 +232,12 @@ INPUT
   fi
   if [ -n "${GITOPS_SNAPSHOT-}" ] && [ -n "${GITOPS_KUBECONFIG-}" ]; then fail "pass snapshot or kubeconfig, not both"; fi
   if [ -n "${GITOPS_SNAPSHOT-}" ]; then
-    if [ -L "$GITOPS_SNAPSHOT" ] || [ ! -f "$GITOPS_SNAPSHOT" ]; then fail "snapshot $GITOPS_SNAPSHOT is no file"; fi
-    snapshot=$(absolute "$GITOPS_SNAPSHOT")
-    if "$git_program" -C "$path" ls-files --error-unmatch -- "$snapshot" > /dev/null 2>&1; then
-      fail "snapshot $GITOPS_SNAPSHOT is a file of the repository, which a pull request can change" \
-        "take the snapshot from an artifact of another job"
-    fi
-    set -- "$@" "--snapshot=$snapshot"
+    [ ! -L "$GITOPS_SNAPSHOT" ] || fail "snapshot $GITOPS_SNAPSHOT is no file"
+    file=$(untracked snapshot "$GITOPS_SNAPSHOT")
+    set -- "$@" "--snapshot=$file"
   elif [ -n "${GITOPS_KUBECONFIG-}" ]; then
-    [ -f "$GITOPS_KUBECONFIG" ] || fail "kubeconfig is no file"
-    set -- "$@" "--kubeconfig=$(absolute "$GITOPS_KUBECONFIG")"
+    file=$(untracked kubeconfig "$GITOPS_KUBECONFIG")
+    set -- "$@" "--kubeconfig=$file"
   else
     fail "there is no cluster to plan for" "pass snapshot or kubeconfig"
   fi
@@ -432,6 +445,10 @@ verdict() {
   fi
   printf '%s; fail-on does not name "%s"\n' "$message" "$word"
 }
+
+# The program itself runs no file of the checkout that git does not ignore.
+job_path=$PATH
+for folder in . "${GITHUB_WORKSPACE:-.}" "${CI_PROJECT_DIR:-.}"; do restrict_path "$folder"; done
 
 case ${1-} in
   install | plan | comment | verdict) "$1" ;;

@@ -505,6 +505,39 @@ fn a_checkout_with_credentials_is_not_planned() {
 }
 
 #[test]
+fn a_folder_that_looks_like_a_repository_hides_no_credentials() {
+    let job = Job::new("ci-bare");
+    job.install(None);
+    job.folder.git(&["-C", "tree", "config", "remote.origin.url", "https://x:token@github.com/o/r.git"]);
+    job.folder.git(&["init", "--quiet", "--bare", "tree/deploy"]);
+    for (path, message) in [(".", "the checkout has credentials"), ("deploy", "is no checkout of git")] {
+        let output = job.plan(&[("GITOPS_PATH", path)]);
+        assert!(!output.status.success() && text(&output).contains(message), "{path}: {}", text(&output));
+    }
+}
+
+#[test]
+fn no_program_of_the_checkout_runs() {
+    let job = Job::new("ci-programs");
+    job.install(Some(PRINTING));
+    job.folder.write("code", "0");
+    for name in ["curl", "git", "head", "jq", "mkdir", "od", "rm", "tr", "uname", "wc"] {
+        job.folder.script(&format!("tree/bin/{name}"), &format!("touch '{}'; exit 1", job.path("ran")));
+    }
+    let path = format!("bin:{}:{}", job.path("tree/bin"), std::env::var("PATH").unwrap());
+    let (here, elsewhere) = (job.path("tree"), job.path("work"));
+    for variables in
+        [[("PATH", path.as_str()), ("GITHUB_WORKSPACE", &here)], [("PATH", &path), ("CI_PROJECT_DIR", &elsewhere)]]
+    {
+        let output = job.plan(&[&variables[..], &[("GITHUB_ACTIONS", "true")]].concat());
+        assert!(output.status.success(), "{}", text(&output));
+        let output = Forge::github().post(&job, &variables);
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    assert!(!job.folder.path().join("ran").exists());
+}
+
+#[test]
 fn a_snapshot_that_the_pull_request_can_change_is_refused() {
     let job = Job::new("ci-snapshot");
     job.install(None);
@@ -518,6 +551,15 @@ fn a_snapshot_that_the_pull_request_can_change_is_refused() {
     for variables in [relative, [("GITOPS_SNAPSHOT", copied.to_str().unwrap())]] {
         let output = job.plan(&variables);
         assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output).contains("which a pull request can change"), "{}", text(&output));
+    }
+    // So it is behind a link, and so is a kubeconfig: it can name a program.
+    std::os::unix::fs::symlink(".", job.path("tree/linked")).unwrap();
+    for variables in [
+        [("GITOPS_SNAPSHOT", "linked/cluster.json.gz"), ("GITOPS_KUBECONFIG", "")],
+        [("GITOPS_SNAPSHOT", ""), ("GITOPS_KUBECONFIG", "cluster.json.gz")],
+    ] {
+        let output = job.plan(&variables);
         assert!(text(&output).contains("which a pull request can change"), "{}", text(&output));
     }
     std::os::unix::fs::symlink("/etc/hostname", job.path("link")).unwrap();

@@ -8,6 +8,7 @@ use crate::cluster::connection::{Cluster, Response};
 use crate::cluster::http::failure::{Failure, FailureKind};
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
 use gitops_core::flux::build::charts::stored_artifact::StoredArtifact;
+use gitops_core::kubernetes::aggregation::{is_aggregated, knows_dry_runs};
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 
@@ -45,6 +46,17 @@ impl Cluster {
     /// Returns the archive of an artifact of source-controller, by the API server's proxy to its Service.
     pub async fn fetch_artifact(&self, artifact: &StoredArtifact) -> Result<Response, Failure> {
         self.with_answer_limit(CHART_ARCHIVE_SIZE.limit).get(&artifact.proxy_path, "*/*").await
+    }
+
+    /// Returns false if another API server than that of Kubernetes serves a type and does not say that it knows dry-runs: it could
+    /// make a change that is only to be tried.
+    pub(crate) async fn tries(&self, kind: &ResourceType, snapshot: &Snapshot) -> bool {
+        if !is_aggregated(snapshot, kind) {
+            return true;
+        }
+        let answer = self.get(&format!("/openapi/v3/apis/{}/{}", kind.group, kind.version), JSON).await;
+        let document = answer.ok().and_then(|answer| serde_json::from_slice::<Value>(&answer.body).ok());
+        document.is_some_and(|document| knows_dry_runs(&document, kind))
     }
 
     /// Returns the version of the API server, such as `v1.33.1`.

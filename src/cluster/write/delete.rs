@@ -62,7 +62,12 @@ pub(crate) async fn delete(
     if dry_run {
         options["dryRun"] = json!(["All"]);
     }
-    let request = Request::delete(object_path(kind, &read.id))
+    let mut path = object_path(kind, &read.id);
+    if dry_run {
+        // A proxy may drop the body of a DELETE, and the API server then reads this.
+        path += "?dryRun=All";
+    }
+    let request = Request::delete(path)
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json")
         .body(options.to_string().into_bytes())

@@ -13,6 +13,9 @@ use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
 
+/// Reason why a change of a type is not tried.
+pub(crate) const NO_DRY_RUNS: &str = "the API server that serves its type does not say that it knows dry-runs";
+
 /// Way in which a controller applies a manifest.
 #[derive(Clone, Copy, Debug)]
 pub struct Applying {
@@ -55,7 +58,11 @@ pub async fn dry_run_deletions(
         let id = &change.object.id;
         let answer = match (snapshot.resource_type(&id.group_kind()), snapshot.object(id)) {
             (Some(kind), Some(object)) => {
-                delete(cluster, kind, object, true).await.map_err(|failure| failure.to_string())
+                if cluster.tries(kind, snapshot).await {
+                    delete(cluster, kind, object, true).await.map_err(|failure| failure.to_string())
+                } else {
+                    Err(NO_DRY_RUNS.to_owned())
+                }
             }
             _ => Err("its type is not served".to_owned()),
         };

@@ -51,6 +51,8 @@ enum Kind {
     Text(&'static str),
     Flag(&'static str),
     List(&'static str),
+    /// Other clusters, which a server with a context of its own does not read.
+    Clusters(&'static str),
     /// A flag that is one of these words.
     OneOf(&'static [&'static str]),
     /// A word without a flag.
@@ -80,7 +82,7 @@ const TOOLS: [Tool; 5] = [
             argument("branch", Kind::Text("--branch"), "Branch that the checkout is merged into, if there are several"),
             argument("rev", Kind::Text("--rev"), "Revision to read instead of the files in the directory"),
             argument("merge", Kind::Flag("--merge"), "Plan the result of merging with the deployed commit"),
-            argument("spokes", Kind::List("--spoke"), "Other clusters, each as NAMESPACE/SECRET=CONTEXT"),
+            argument("spokes", Kind::Clusters("--spoke"), "Other clusters, each as NAMESPACE/SECRET=CONTEXT"),
             CONTEXT,
             NAMESPACE,
             SNAPSHOT,
@@ -169,7 +171,9 @@ impl Argument {
     fn schema(&self) -> Value {
         let mut schema = match &self.kind {
             Kind::Flag(_) => json!({ "type": "boolean" }),
-            Kind::List(_) | Kind::Words => json!({ "type": "array", "items": { "type": "string" } }),
+            Kind::List(_) | Kind::Clusters(_) | Kind::Words => {
+                json!({ "type": "array", "items": { "type": "string" } })
+            }
             Kind::OneOf(words) => json!({ "type": "string", "enum": words }),
             Kind::Text(_) | Kind::Word | Kind::Connection => json!({ "type": "string" }),
         };
@@ -230,6 +234,7 @@ impl Tool {
         if let Some(missing) = self.required().iter().find(|name| !given.contains_key(**name)) {
             return Err(Refusal(format!("{} needs the argument {missing}", self.name)));
         }
+        let is_bound = connection.context.is_some();
         // Flags are one word each, and the other words follow `--`: no value is read as a flag.
         let (mut words, mut rest): (Vec<String>, Vec<String>) =
             (vec![String::new(), "--output=json".to_owned()], vec![]);
@@ -238,6 +243,13 @@ impl Tool {
             match &argument.kind {
                 Kind::Text(flag) => words.push(format!("{flag}={}", text(argument.name, value)?)),
                 Kind::Flag(flag) => words.extend(truth(argument.name, value)?.then(|| (*flag).to_owned())),
+                Kind::Clusters(flag) => {
+                    let clusters = texts(argument.name, value)?;
+                    if is_bound && !clusters.is_empty() {
+                        return Err(Refusal("this server reads the cluster of its own --context only".to_owned()));
+                    }
+                    words.extend(clusters.iter().map(|text| format!("{flag}={text}")));
+                }
                 Kind::List(flag) => {
                     words.extend(texts(argument.name, value)?.iter().map(|text| format!("{flag}={text}")));
                 }

@@ -1,6 +1,7 @@
 //! Kubernetes itself, without any GitOps system: objects, API types, selectors, a reading of a cluster, and the
 //! consequences of a deletion.
 
+pub mod aggregation;
 pub mod deletion;
 pub mod duration;
 pub mod gap;

@@ -22,6 +22,12 @@ const RESOURCE_SET_FIELDS: [&str; 4] = ["inputs", "resources", "resourcesTemplat
 /// Fields of an Argo CD source that are no parameters of its build.
 const SOURCE_FIELDS: [&str; 5] = ["repoURL", "path", "targetRevision", "chart", "ref"];
 
+/// Fields of a container that a plan reads, as far as their values are recorded.
+const CONTAINER_FIELDS: [&str; 6] = ["name", "image", "command", "args", "env", "envFrom"];
+
+/// Beginnings of the arguments of a container that a plan reads: a fluxd names its source in them.
+const ARGUMENTS: [&str; 2] = ["--git-", "--k8s-"];
+
 /// Values of each kind, which are recorded as they are or not at all: a part of a value would be another value.
 const VALUES: [(&str, &[&str]); 4] = [
     ("Kustomization", &["/spec/postBuild", "/spec/patches", "/spec/patchesStrategicMerge", "/spec/patchesJson6902"]),
@@ -30,9 +36,6 @@ const VALUES: [(&str, &[&str]); 4] = [
     ("ResourceSetInputProvider", &["/spec/defaultValues", "/status/exportedInputs"]),
 ];
 
-/// Fields of a container that may hold secrets. No plan reads them.
-const CONTAINER_FIELDS: [&str; 4] = ["env", "envFrom", "lifecycle", "livenessProbe"];
-
 /// Fields of a Kustomization with patches as text.
 const PATCH_FIELDS: [&str; 2] = ["patchesStrategicMerge", "patchesJson6902"];
 
@@ -40,8 +43,9 @@ const PATCH_FIELDS: [&str; 2] = ["patchesStrategicMerge", "patchesJson6902"];
 const MARK: &str = "notRecorded";
 
 impl Snapshot {
-    /// Removes content that may hold secrets: parameters of Argo CD sources, environments of containers, settings of volume
-    /// types, passwords in URLs, and fields of Flux objects that only `get` reads. Unless `keep_values` is set, also
+    /// Removes content that may hold secrets: parameters of Argo CD and Config Sync sources, what a container has beside its
+    /// image and the source of a fluxd, data of inventories that is not read, settings of volume types, passwords in URLs,
+    /// paths of webhooks, and fields of Flux objects that only `get` reads. Unless `keep_values` is set, also
     /// variables and patches of Kustomizations, values and post-renderers of HelmReleases, manifests and inputs of
     /// ResourceSets, and messages of conditions, which can quote all of these.
     pub fn redact(&mut self, keep_values: bool) {
@@ -68,6 +72,19 @@ impl Snapshot {
                 if is_kustomization && !keep_values {
                     hide_values(spec);
                 }
+                if let Some(helm) = spec.get_mut("helm").filter(|_| &*id.group == "configsync.gke.io") {
+                    redact_each(helm, |key| key != "values");
+                }
+                if let Some(pods) = spec.get_mut("template").filter(|_| id.is("apps", "Deployment")) {
+                    redact_pods(pods);
+                }
+            }
+            if id.is("", "ConfigMap") {
+                redact_inventory(&mut full.content);
+            }
+            if let Some(status) = full.content.get_mut("status").filter(|_| get_only) {
+                // The path of a webhook is made of a token, and is one.
+                redact_each(status, |key| !["webhookPath", "url"].contains(&key));
             }
             if let Some(status) = full.content.get_mut("status").and_then(Value::as_object_mut)
                 && !keep_values
@@ -170,17 +187,55 @@ fn drop_messages(status: &mut Value) {
     }
 }
 
-/// Removes parameters of sources, environments of containers, and passwords in URLs, at any depth.
+/// Keeps the keys of an inventory, and the record of a kapp app.
+fn redact_inventory(content: &mut Value) {
+    redact_each(content, |key| key != "binaryData");
+    let data = content.get_mut("data").and_then(Value::as_object_mut).into_iter().flatten();
+    data.filter(|(key, _)| *key != "spec").for_each(|(_, value)| *value = "".into());
+}
+
+/// Removes what no plan reads from the template of Pods. The values of variables are not recorded, and count as not known.
+fn redact_pods(template: &mut Value) {
+    for list in ["containers", "initContainers", "ephemeralContainers"] {
+        let containers = template.pointer_mut(&format!("/spec/{list}")).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            container.retain(|key, _| CONTAINER_FIELDS.contains(&key.as_str()));
+            for (_, list) in container.iter_mut().filter(|(key, _)| ["command", "args"].contains(&key.as_str())) {
+                *list = list.as_array().map(|words| kept_arguments(words)).unwrap_or_default().into();
+            }
+            if let Some(variables) = container.get_mut("env") {
+                redact_each(variables, |key| key == "name");
+                let variables = variables.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+                variables.for_each(|variable| drop(variable.insert("valueFrom".to_owned(), mark())));
+            }
+            if let Some(from) = container.get_mut("envFrom") {
+                redact_each(from, |_| false);
+            }
+        }
+    }
+}
+
+/// Returns the arguments that a plan reads, with their values.
+fn kept_arguments(words: &[Value]) -> Vec<Value> {
+    let is_kept = |word: &Value| word.as_str().is_some_and(|word| ARGUMENTS.iter().any(|kept| word.starts_with(kept)));
+    let is_whole = |word: &Value| word.as_str().is_some_and(|word| word.contains('='));
+    let before = std::iter::once(None).chain(words.iter().map(Some));
+    let kept = words
+        .iter()
+        .zip(before)
+        .filter(|(word, before)| is_kept(word) || before.is_some_and(|flag| is_kept(flag) && !is_whole(flag)));
+    kept.map(|(word, _)| word.clone()).collect()
+}
+
+/// Removes parameters of Argo CD sources and passwords in URLs, at any depth.
 fn redact_nested(value: &mut Value, is_argo: bool) {
     match value {
         Value::String(text) => *text = redact_urls(text),
         Value::Array(items) => items.iter_mut().for_each(|item| redact_nested(item, is_argo)),
         Value::Object(fields) => {
             for (key, value) in fields.iter_mut() {
-                match key.as_str() {
-                    "containers" | "initContainers" => redact_each(value, |key| !CONTAINER_FIELDS.contains(&key)),
-                    "source" | "sources" if is_argo => redact_each(value, |key| SOURCE_FIELDS.contains(&key)),
-                    _ => {}
+                if is_argo && ["source", "sources", "drySource"].contains(&key.as_str()) {
+                    redact_each(value, |key| SOURCE_FIELDS.contains(&key));
                 }
                 redact_nested(value, is_argo);
             }
@@ -212,6 +267,7 @@ fn redact_volume(spec: &mut Map<String, Value>) {
 mod tests {
     use super::*;
     use crate::kubernetes::snapshot::ClusterIdentity;
+    use crate::ownership::schemes::flux_v1;
     use crate::testing::{Build, flux_object, object};
     use chrono::DateTime;
 
@@ -219,8 +275,11 @@ mod tests {
         let source = json!({"repoURL": "https://u:SECRET@e.com/r", "path": "apps", "helm": {"values": "SECRET",
             "valuesObject": {"a": "SECRET"}, "parameters": [{"name": "p", "value": "SECRET"}]},
             "kustomize": {"patches": [{"patch": "SECRET"}]}, "plugin": {"env": [{"name": "e", "value": "SECRET"}]}});
-        let container = json!({"name": "c", "args": ["--git-url=https://u:SECRET@e.com/r"],
-            "env": [{"name": "PASSWORD", "value": "SECRET"}]});
+        let probe = json!({"httpGet": {"httpHeaders": [{"name": "Authorization", "value": "SECRET"}]}});
+        let container = json!({"name": "c", "command": ["sh", "-c", "SECRET"],
+            "args": ["--git-url=https://u:SECRET@e.com/r", "--token=SECRET", "--git-branch", "main", "--token", "SECRET"],
+            "env": [{"name": "PASSWORD", "value": "SECRET"}], "envFrom": [{"prefix": "SECRET"}],
+            "readinessProbe": probe, "startupProbe": {"exec": {"command": ["curl", "SECRET"]}}});
         let flux = |kind: &str, spec: Value| flux_object(kind, json!({ "spec": spec }), &[]);
         let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
         snapshot.resources = vec![
@@ -254,12 +313,24 @@ mod tests {
                 &[],
             ),
             object("argoproj.io", "Application", "argocd", "shop").with_content(json!({
-                "spec": {"suspend": true, "source": source, "sources": [source]},
+                "spec": {"suspend": true, "source": source, "sources": [source], "sourceHydrator": {"drySource": source}},
                 "operation": {"sync": {"source": source}},
                 "status": {"history": [{"source": source}], "sync": {"comparedTo": {"source": source}},
                     "operationState": {"operation": {"sync": {"sources": [source]}}}}})),
             object("apps", "Deployment", "flux", "flux").with_content(json!({"spec": {"suspend": true,
-                "template": {"spec": {"containers": [container], "initContainers": [container]}}}})),
+                "template": {"spec": {"containers": [container], "initContainers": [container],
+                    "ephemeralContainers": [container]}}}})),
+            object("configsync.gke.io", "RootSync", "config-management-system", "root-sync").with_content(json!({
+                "spec": {"suspend": true, "helm": {"chart": "c", "values": {"a": "SECRET"}}}})),
+            object("", "ConfigMap", "shop", "inventory").with_content(json!({"spec": {"suspend": true},
+                "data": {"shop_web_apps_Deployment": "SECRET", "spec": "{\"labelKey\":\"kapp.k14s.io/app\"}"},
+                "binaryData": {"a": "SECRET"}})),
+            flux_object(
+                "Receiver",
+                json!({"spec": {"suspend": true}, "status": {"webhookPath": "/hook/SECRET", "url": "/hook/SECRET",
+                "observedGeneration": 1}}),
+                &[],
+            ),
         ];
         snapshot.resources.push(flux(
             "Kustomization",
@@ -284,6 +355,11 @@ mod tests {
             "substituteFrom",
             "./apps",
             "minio:9000",
+            "\"--git-branch\",\"main\"",
+            "\"name\":\"PASSWORD\"",
+            "shop_web_apps_Deployment",
+            "kapp.k14s.io/app",
+            "\"observedGeneration\":1",
             "\"message\":\"UpgradeFailed\"",
         ] {
             assert!(text.contains(kept), "{kept}: {text}");
@@ -314,6 +390,23 @@ mod tests {
         }
         let kept = serde_json::to_string(&recorded(true)).unwrap();
         assert!(kept.contains("VALUE") && !kept.contains("SECRET"), "{kept}");
+    }
+
+    #[test]
+    fn a_fluxd_whose_variables_are_not_recorded_has_no_known_source() {
+        for (variables, more) in
+            [("env", json!([{"name": "BRANCH", "value": "main"}])), ("envFrom", json!([{"prefix": "a"}]))]
+        {
+            let container =
+                json!({"name": "flux", "args": ["--git-url=git@e.com:r", "--git-branch=$(BRANCH)"], variables: more});
+            let content = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
+            let mut snapshot = Snapshot::new(DateTime::UNIX_EPOCH, ClusterIdentity::default());
+            snapshot.resources = vec![object("apps", "Deployment", "flux", "flux").with_content(content)];
+            snapshot.redact(true);
+            let fluxd = &snapshot.resources[0];
+            let record = (flux_v1::SCHEME.owner)(&fluxd.object, &fluxd.content).unwrap();
+            assert!(record.verification_key.is_none() && record.is_unresolvable, "{variables}: {record:?}");
+        }
     }
 
     #[test]

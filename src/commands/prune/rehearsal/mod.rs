@@ -5,7 +5,7 @@ mod applies;
 mod controllers;
 mod deletions;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use futures::{StreamExt, stream};
 
 use super::spokes::SpokeClusters;
 use crate::cluster::read::access::is_allowed;
+use crate::cluster::write::dry_run::NO_DRY_RUNS;
 use crate::cluster::{Cluster, Failure, FailureKind};
 use crate::error::Error;
 pub(super) use actors::ControllerUser;
@@ -23,7 +24,7 @@ use gitops_core::flux::apply::question::{DryRunAnswer, Question, Request};
 use gitops_core::flux::kustomize_controller::{self, KustomizeController};
 use gitops_core::flux::simulation::questions::DryRunAnswers;
 use gitops_core::kubernetes::gap::DRY_RUNS;
-use gitops_core::kubernetes::object::{ObjectId, ResourceType};
+use gitops_core::kubernetes::object::{GroupKind, ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 
 /// Maximum number of dry-runs that wait for an answer. After the first time-out, no further one begins.
@@ -47,6 +48,9 @@ pub(super) struct Rehearsal<'a> {
     failures: BTreeMap<String, Failure>,
     /// Failures to find out about rights, by service account.
     unknown_rights: BTreeMap<String, Failure>,
+    /// Types, and the clusters that have them, of which it is known if their servers know dry-runs; and those that do not.
+    known: BTreeSet<(Option<Arc<str>>, GroupKind)>,
+    unknowing: BTreeSet<(Option<Arc<str>>, GroupKind)>,
     /// The guard of this tool counts as approving every deletion.
     as_approved: bool,
 }
@@ -80,6 +84,8 @@ impl<'a> Rehearsal<'a> {
             broken: Mutex::default(),
             failures: BTreeMap::new(),
             unknown_rights: BTreeMap::new(),
+            known: BTreeSet::new(),
+            unknowing: BTreeSet::new(),
             as_approved: false,
         }
     }
@@ -123,10 +129,27 @@ impl<'a> Rehearsal<'a> {
         for controller in self.controllers.values_mut() {
             controller.prepare(questions).await;
         }
+        for question in questions.iter().filter(|question| !matches!(question.request, Request::Read)) {
+            self.find_unknowing(&question.id).await;
+        }
+    }
+
+    /// Finds out if the server of the type of an object knows dry-runs.
+    async fn find_unknowing(&mut self, id: &ObjectId) {
+        let what = (id.cluster.clone(), id.group_kind());
+        let cluster = id.cluster.as_ref().map_or(Some(&self.cluster), |name| self.spokes.get(name));
+        let (Some(cluster), Some(kind)) = (cluster, self.snapshot.type_of(id)) else { return };
+        let Some(snapshot) = self.snapshot.of_cluster(id.cluster.as_ref()) else { return };
+        if self.known.insert(what.clone()) && !cluster.tries(kind, snapshot).await {
+            self.unknowing.insert(what);
+        }
     }
 
     async fn ask(&self, question: &Question) -> Result<DryRunResult, Failure> {
         let Some(sender) = self.sender(question) else { return Ok(DryRunResult::of_new_kind()) };
+        if self.unknowing.contains(&(question.id.cluster.clone(), question.id.group_kind())) {
+            return Err(Failure::of_request(NO_DRY_RUNS));
+        }
         match &question.request {
             Request::ApplyBuilt(applied) => self.apply(applied, &sender).await,
             Request::Create(applied) => self.create(applied, &sender).await,

@@ -15,6 +15,9 @@ use crate::kubernetes::object::ObjectId;
 /// Replacement of a message of the server about an object with values of Secrets.
 pub(crate) const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so the message of the server is not shown";
 
+/// Words of the server before those about a webhook that does not answer.
+const INTERNAL: &str = "Internal error occurred: ";
+
 /// Beginnings and ends of the server's words about a denial by an admission policy or a webhook, whose own words follow.
 const DENIALS: [(&str, &str); 4] = [
     ("ValidatingAdmissionPolicy '", " denied request"),
@@ -33,14 +36,22 @@ pub(super) fn without_values(message: &str) -> String {
     denial(message).map_or_else(|| HIDDEN_MESSAGE.to_owned(), cut)
 }
 
-/// Returns who denies a request, in the words of the server; `None` if neither a policy nor a webhook does.
+/// Returns who denies a request, in the words of the server; `None` if neither a policy nor a webhook does. A message can quote
+/// values of the object, which can hold the same words, so these count only where the server writes them.
 fn denial(message: &str) -> Option<&str> {
+    let message = message.strip_prefix(INTERNAL).or_else(|| forbidden(message)).unwrap_or(message);
     DENIALS.iter().find_map(|(beginning, end)| {
-        let start = message.find(beginning)?;
-        let name = start + beginning.len();
-        let at = message[name..].find(end)?;
-        Some(&message[start..name + at + end.len()])
+        let name = message.strip_prefix(beginning)?;
+        Some(&message[..beginning.len() + name.find(end)? + end.len()])
     })
+}
+
+/// Returns why a request about an object is forbidden: what follows `RESOURCE "NAME" is forbidden: `.
+fn forbidden(message: &str) -> Option<&str> {
+    let (resource, rest) = message.split_once(" \"")?;
+    let (name, why) = rest.split_once("\" is forbidden: ")?;
+    let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c));
+    (is_plain(resource) && is_plain(name)).then_some(why)
 }
 
 fn cut(denial: &str) -> String {
@@ -239,12 +250,20 @@ mod tests {
     fn a_message_about_an_object_with_values_of_secrets_names_only_who_denies_it() {
         let webhook = "admission webhook \"validate.kyverno.svc\" denied the request: pw hunter2 is weak";
         let timeout = "Internal error occurred: failed calling webhook \"h.e.com\": hunter2";
+        let quoted = |value: &str| {
+            format!("ConfigMap \"a\" is invalid: metadata.labels: Invalid value: \"{value}\": a label is")
+        };
         for (message, shown) in [
             (POLICY, Some("ValidatingAdmissionPolicy 'held' with binding 'bound' denied request")),
             (webhook, Some("admission webhook \"validate.kyverno.svc\" denied the request")),
             (timeout, Some("failed calling webhook \"h.e.com\"")),
             (SCHEMA, None),
             (QUOTA, None),
+            // The object itself holds such words.
+            (&quoted("ValidatingAdmissionPolicy 'hunter2' with binding 'b' denied request"), None),
+            (&quoted("admission webhook \\\"hunter2\\\" denied the request"), None),
+            (&quoted("failed calling webhook \\\"hunter2\\\""), None),
+            ("ConfigMap \"x\\\" is forbidden: ValidatingAdmissionPolicy 'hunter2 denied request\" is invalid", None),
         ] {
             let cut = shown.map(|shown| format!("{shown}: {HIDDEN_MESSAGE}"));
             assert_eq!(without_denial(message), cut.as_deref().unwrap_or(message));

@@ -291,6 +291,9 @@ impl<'a> Units<'a> {
                 self.add_edge(Some(at), serving, || waits_for_finalizer(&object.id));
                 continue;
             }
+            if own.is_none() {
+                self.ensure_container_goes(object)?;
+            }
             let root = self.controlling_root(object);
             let way = match self.manager(&root) {
                 Some(parent) if parent.is_here(GROUP, KIND) => Way::Git(NamespacedName::of(&parent)),
@@ -334,9 +337,30 @@ impl<'a> Units<'a> {
 
     /// Returns the unit that deletes the namespace or the definition of an object that nobody manages.
     fn container_unit(&self, object: &ObjectMetadata) -> Option<usize> {
+        self.containers(object).find_map(|id| self.units.iter().position(|unit| unit.takes.contains(&id)))
+    }
+
+    /// Returns the namespace and the definition of an object.
+    fn containers(&self, object: &ObjectMetadata) -> impl Iterator<Item = ObjectId> + use<> {
         let definition = self.snapshot.type_of(&object.id).map(ResourceType::definition);
-        let containers = [Some(object.id.namespace_object()), definition];
-        containers.into_iter().flatten().find_map(|id| self.units.iter().position(|unit| unit.takes.contains(&id)))
+        [Some(object.id.namespace_object()), definition].into_iter().flatten()
+    }
+
+    /// Checks that the owners which list the namespace or the definition of an object have it, because the object is deleted by hand
+    /// for this.
+    ///
+    /// Fails if only their lists say so.
+    fn ensure_container_goes(&self, object: &ObjectMetadata) -> Result<(), NoOrder> {
+        let is_removed = |id: &ObjectId| self.units.iter().any(|unit| unit.removes.contains(id));
+        for container in self.containers(object).filter(|id| !is_removed(id)) {
+            let listing = self.index.recorded_by(&container).iter();
+            let removed = listing.filter(|owner| self.owners.iter().any(|id| owner.is_object(id)));
+            let checks: Vec<_> = removed.map(|owner| ensure_own(self.index, owner, &container)).collect();
+            if checks.iter().all(Result::is_err) {
+                checks.into_iter().collect::<Result<Vec<()>, _>>()?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the unit with all workloads that serve the finalizers of an object; `None` if one of them stays.

@@ -38,7 +38,9 @@ const DEPLOYMENT: &str = "shop_operator_apps_Deployment";
 
 /// A cluster with a widget, its definition and its controller, and these Kustomizations.
 fn cluster(owners: Vec<Resource>) -> Snapshot {
-    let definition = object(DEFINITIONS, "CustomResourceDefinition", "", "widgets.example.com");
+    let definition = object(DEFINITIONS, "CustomResourceDefinition", "", "widgets.example.com")
+        .label("kustomize.toolkit.fluxcd.io/name", "operator")
+        .label("kustomize.toolkit.fluxcd.io/namespace", "flux-system");
     let objects = vec![widget(), definition, object("apps", "Deployment", "shop", "operator")];
     let mut snapshot = snapshot(objects, owners);
     snapshot.types.push(resource_type("example.com", "Widget", "widgets", true));
@@ -102,6 +104,25 @@ fn what_nobody_manages_is_a_stranger_also_where_it_is_deleted_by_hand() {
     assert_eq!(strangers(&[ks("operator")], &by_hand, &widget()), expected);
     let owner = by_hand.object(&ks("operator")).unwrap();
     assert_eq!(strangers(&[ks("operator")], &by_hand, owner), [""; 0], "it was named");
+}
+
+#[test]
+fn a_list_that_a_tenant_writes_deletes_no_resources_of_a_definition_by_hand() {
+    let forged = |own: bool| {
+        let mut tenant = kustomization("mine", &[DEFINITION, DEPLOYMENT]);
+        tenant.object.id.namespace = "tenant".into();
+        let owners =
+            if own { vec![tenant, kustomization("operator", &[DEFINITION, DEPLOYMENT])] } else { vec![tenant] };
+        cluster(owners)
+    };
+    let mine = ObjectId::new(GROUP, KIND, "tenant", "mine");
+    let refused = steps(std::slice::from_ref(&mine), &forged(false)).unwrap_err();
+    assert!(
+        refused.contains("widgets.example.com: kustomization/mine -n tenant lists it, but its labels"),
+        "{refused}"
+    );
+    let both = [mine, ks("operator")];
+    assert_eq!(steps(&both, &forged(true)).unwrap()[0], ["w by hand"], "its own owner is removed too");
 }
 
 #[test]

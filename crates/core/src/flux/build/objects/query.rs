@@ -39,7 +39,8 @@ pub enum QueryAnswer {
 impl ObjectQuery {
     /// Returns true if the answer is a Secret, or several.
     pub(crate) fn is_of_secrets(&self) -> bool {
-        self.api_version == "v1" && self.kind == "Secret"
+        let (group, _) = self.group_and_version();
+        group.is_empty() && self.kind == "Secret"
     }
 
     /// Returns the four parts, in the order of a lookup in a template.
@@ -61,5 +62,25 @@ impl ObjectQuery {
     pub(crate) fn id(&self, is_namespaced: bool) -> ObjectId {
         let namespace = if is_namespaced { &*self.namespace } else { "" };
         ObjectId::new(self.group_and_version().0, &self.kind, namespace, &self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_one_however_its_version_is_written() {
+        for (api_version, kind, expected) in [
+            ("v1", "Secret", true),
+            ("/v1", "Secret", true),
+            ("v2", "Secret", true),
+            ("e.com/v1", "Secret", false),
+            ("v1", "ConfigMap", false),
+        ] {
+            let [api_version, kind, namespace, name] = [api_version, kind, "shop", "a"].map(str::to_owned);
+            let query = ObjectQuery { api_version, kind, namespace, name };
+            assert_eq!(query.is_of_secrets(), expected, "{query:?}");
+        }
     }
 }

@@ -279,7 +279,7 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 
 /// Joins the templates of a chart, in place of helm: without those that the value `off` lists, and without `if-cog.yaml` if no
 /// Cog is defined. Fails at a template `fail.yaml`, and at an object whose name begins with `fail `. A template `lookup.yaml` looks up the ConfigMap `found`, and is not
-/// rendered if that exists.
+/// rendered if that exists; `lookup-kind.yaml` looks up an object of the kind that the value `n` names.
 fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     let values: Vec<Value> = run.values.iter().filter_map(|text| crate::yaml::document(text.reveal()).ok()).collect();
     let off = values.iter().rev().find_map(|values| values.get("off").cloned());
@@ -306,6 +306,12 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
             if !helpers.contains(r#"\\nfound\":{}"#) {
                 continue;
             }
+        }
+        if at == "lookup-kind.yaml" {
+            let [api_version, namespace, name] = ["v1", NS, "found"].map(str::to_owned);
+            let kind =
+                texts.iter().find(|(key, _)| *key == "n").map(|(_, value)| (*value).to_owned()).unwrap_or_default();
+            return Ok(ChartOutput::Asks(ObjectQuery { api_version, kind, namespace, name }));
         }
         if at == "fail.yaml" {
             return Ok(ChartOutput::Fails("helm fails to render it: a template fails".to_owned()));

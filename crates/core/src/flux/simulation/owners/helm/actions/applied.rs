@@ -113,8 +113,10 @@ impl Attempt<'_> {
             let created = rendered.hooks.iter().filter(|(id, _)| is_shown(id) && hooks.contains(id));
             objects.extend(created.map(|(id, hook)| (id.clone(), applied_object(id, &hook.manifest, is_private))));
         }
-        let first = self.prerequisites(state);
-        objects.extend(first.iter().map(|(id, manifest)| (id.clone(), applied_object(id, manifest, false))));
+        // What a chart defines holds no value; the name of a new namespace can be one.
+        let is_shown = |id: &ObjectId| !(self.is_private && id.is("", "Namespace"));
+        let first = self.prerequisites(state).into_iter().filter(|(id, _)| is_shown(id));
+        objects.extend(first.map(|(id, manifest)| (id.clone(), applied_object(&id, &manifest, false))));
         objects.retain(|id, _| !self.lacks_namespace(comparison, id));
         objects
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::rendering::Place;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
+use crate::flux::build::charts::ChartRun;
 use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
@@ -109,6 +110,23 @@ impl Place<'_> {
             ObjectId::new(&kind.group, &kind.kind, namespace, name).in_cluster(self.cluster.as_ref())
         });
         ids.any(|id| state.live_may_hold_secrets(&id)) || state.secrets.are_in(found)
+    }
+
+    /// Returns true if the words of a lookup tell nothing: they name what is there, or stand in the chart. A template can compute them of
+    /// values of Secrets, and they are a part of messages and of addresses.
+    pub(crate) fn is_open_lookup(&self, state: &State<'_>, query: &ObjectQuery, run: &ChartRun) -> bool {
+        let (kind, (_, version)) = (query.group_kind(), query.group_and_version());
+        let Some(served) = self.snapshot.resource_type(&kind) else { return false };
+        if *served.version != *version && self.snapshot.serves(&kind, version) != Some(true) {
+            return false;
+        }
+        let is_known = |word: &str| ["", &*self.target.name, &*self.target.namespace].contains(&word);
+        let is_in_chart = |word: &str| {
+            let quoted = format!("\"{word}\"");
+            run.files.values().any(|content| String::from_utf8_lossy(content).contains(&quoted))
+        };
+        state.is_live(&query.id(served.namespaced).in_cluster(self.cluster.as_ref()))
+            || [&*query.namespace, &*query.name].into_iter().all(|word| is_known(word) || is_in_chart(word))
     }
 
     /// Returns true if a Secret does not exist, or is in the inventory of the release. A list of Secrets is not read.

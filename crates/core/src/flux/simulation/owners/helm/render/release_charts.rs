@@ -332,7 +332,7 @@ pub(crate) fn first_chart(
             check_unchanged(comparison, &id.namespace, spec)?;
             return Ok((stored_chart(comparison, chart)?, None));
         }
-        return other_chart(comparison, &id.namespace, &source.object(), &requested(spec, None)?);
+        return other_chart(comparison, id, &source.object(), &requested(spec, None)?);
     }
     let Some(reference) = spec.get("chartRef").filter(|reference| reference.is_object()) else {
         return Err("it names no chart".to_owned().into());
@@ -352,7 +352,7 @@ pub(crate) fn first_chart(
             Ok((of_image(comparison.state(), &source, digest, stored), None))
         }
         None => {
-            let (found, assumption) = other_chart(comparison, &id.namespace, &source, &wanted)?;
+            let (found, assumption) = other_chart(comparison, id, &source, &wanted)?;
             Ok((of_image(comparison.state(), &source, text_at(&wanted.spec, "/ref/digest"), found), assumption))
         }
     }
@@ -399,7 +399,7 @@ fn stored_charts(
         return Ok(ReleaseCharts { new: old.clone(), old, assumption: None });
     }
     if !is_same_source || old_chart.origin != new_chart.origin {
-        let (found, assumption) = other_chart(comparison, &live.object.id.namespace, &new_source, &new_chart)?;
+        let (found, assumption) = other_chart(comparison, &live.object.id, &new_source, &new_chart)?;
         let new = of_image(comparison.state(), &new_source, text_at(&new_chart.spec, "/ref/digest"), found);
         return Ok(ReleaseCharts { old, new, assumption });
     }
@@ -470,7 +470,7 @@ fn is_of_renamed_repository(
 /// Returns the chart that a release will have, and what is assumed of it.
 fn other_chart(
     comparison: &mut Comparison<'_, '_, '_>,
-    namespace: &str,
+    release: &ObjectId,
     source: &ObjectId,
     wanted: &Requested,
 ) -> Asked<(Chart, Option<String>)> {
@@ -478,7 +478,7 @@ fn other_chart(
         return Err("its chart is neither in the tree nor in a repository of charts".to_owned().into());
     }
     match (folder_chart(comparison, wanted), comparison.state().input.fetches_charts) {
-        (Err(Interrupt::Failed(_)), true) => fetched_chart(comparison, namespace, source, wanted),
+        (Err(Interrupt::Failed(_)), true) => fetched_chart(comparison, release, source, wanted),
         (found, _) => found,
     }
 }
@@ -504,16 +504,20 @@ fn folder_chart(comparison: &mut Comparison<'_, '_, '_>, wanted: &Requested) -> 
 }
 
 /// Returns the chart from its repository. Only the repositories of the cluster are asked: the tree must not choose where
-/// requests go.
+/// requests go, nor send values of Secrets there.
 fn fetched_chart(
     comparison: &mut Comparison<'_, '_, '_>,
-    namespace: &str,
+    release: &ObjectId,
     source: &ObjectId,
     wanted: &Requested,
 ) -> Asked<(Chart, Option<String>)> {
     let Origin { name, range, .. } = &wanted.origin;
     let is_registry = &*source.kind == "OCIRepository";
-    let repository = if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, namespace).object() };
+    let repository =
+        if is_registry { source.clone() } else { SourceId::of_chart(&wanted.spec, &release.namespace).object() };
+    if [release, source, &repository].into_iter().any(|id| comparison.state().is_private(id)) {
+        return Err("its chart is not fetched: a value of a Secret would be a part of the request".to_owned().into());
+    }
     let Some(known) = known_repository(comparison.state(), &repository) else {
         return Err(format!("{repository} of its chart is not in the cluster, and none there has its address").into());
     };
@@ -595,7 +599,7 @@ fn deployed_chart(
                 }
                 _ if is_in_repository && input.fetches_charts => {
                     let exact = wanted.with_version(name, without_metadata(version));
-                    fetched_chart(comparison, &live.object.id.namespace, source, &exact)?.0
+                    fetched_chart(comparison, &live.object.id, source, &exact)?.0
                 }
                 _ => {
                     let fetch = if is_in_repository { ", and --allow-network fetches it" } else { "" };

@@ -175,6 +175,9 @@ impl<'s> Place<'s> {
         let mut cluster = ClusterValues { revision, api_versions, kube_version, lookups: Lookups::new(), seed };
         let ReleaseTarget { name: release, namespace, .. } = &self.target;
         let options = RenderOptions { release, namespace, is_upgrade: revision > 1, skips_schema };
+        let is_private = |state: &State<'_>, lookups: &Lookups| {
+            values.is_private || lookups.iter().any(|(query, found)| self.finds_secrets(state, query, found))
+        };
         while cluster.lookups.len() <= LOOKUPS {
             let run = ChartRun::new(chart, values, &cluster, &options)?;
             let key = run.key();
@@ -184,9 +187,7 @@ impl<'s> Place<'s> {
             };
             match output.as_ref().map_err(|why| Interrupt::Failed(why.clone()))? {
                 ChartOutput::Manifests(text) => {
-                    let state = comparison.state();
-                    let is_private = values.is_private
-                        || cluster.lookups.iter().any(|(query, found)| self.finds_secrets(state, query, found));
+                    let is_private = is_private(comparison.state(), &cluster.lookups);
                     let mut rendering = self.read(comparison, text, spec, is_private)?;
                     if let Rendering::Done(rendered) = &mut rendering {
                         rendered.depends_on_cluster = !cluster.lookups.is_empty();
@@ -194,6 +195,14 @@ impl<'s> Place<'s> {
                     return Ok(rendering);
                 }
                 ChartOutput::Fails(why) => return Ok(Rendering::Fails(why.clone())),
+                ChartOutput::Asks(query)
+                    if is_private(comparison.state(), &cluster.lookups)
+                        && !self.is_open_lookup(comparison.state(), query, &run) =>
+                {
+                    return Err("its chart looks up an object by words that can hold values of a Secret"
+                        .to_owned()
+                        .into());
+                }
                 ChartOutput::Asks(query) => match self.looked_up(comparison, query)? {
                     Ok(answer) => cluster.lookups.insert(query.clone(), answer),
                     Err(refusal) => return Ok(Rendering::Refused(refusal)),
