@@ -90,7 +90,7 @@ fn a_recorded_cluster_has_its_controllers_and_their_accounts() {
     assert!(yaml.stderr.contains("kustomize-controller 1.8.3 forgets an object that it may not delete"), "{yaml}");
     for (words, message) in [
         (&["--kinds", "pods"][..], "it must be one of namespaces, crds, volumes, owners, statefulsets"),
-        (&["--controller-version", "x"], "\"x\" is no version"),
+        (&["--controller-version", "x"], "invalid value \"x\" for --controller-version <VERSION>: it is no version"),
         (&["--check"], "cannot be used with"),
     ] {
         let run = guard(&recorded(), words);
