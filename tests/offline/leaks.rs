@@ -25,6 +25,9 @@ use crate::prune::deletion::{CONFIG_MAPS, KUSTOMIZATIONS, cluster};
 /// of its own beside them.
 const CASES: u64 = 8;
 
+/// Way by which a live spec already holds the value: a recording has that spec.
+const IN_LIVE_SPEC: &str = "sparseCheckout of a live source";
+
 /// Ways on which no value reaches an output, so that nothing is hidden on them: the substitution fails before, an owner is
 /// deleted, which its name describes, and no plan names an address or a distribution.
 const SILENT: [&str; 5] =
@@ -65,7 +68,7 @@ fn try_case(name: &str, case: &LeakCase, found: &mut Found) {
     let forbidden = case.forbidden();
     found.forms = found.forms.max(forbidden.len());
     let mut private = outputs(&case.private);
-    if !case.is_live {
+    if !case.is_live && !case.ways.contains(&IN_LIVE_SPEC) {
         private.push(("snapshot", recording(&case.private)));
     }
     for (output, text) in private {
