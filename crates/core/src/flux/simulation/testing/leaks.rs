@@ -780,10 +780,17 @@ fn source_ways() -> Vec<Way> {
 
 /// Returns the ways of what changes answers of the API server, and of fields that only some controllers read.
 fn rarer_ways() -> Vec<Way> {
-    let ways: [Way; 29] = [
+    let ways: [Way; 35] = [
         ("ignore of a Kustomization", |c, e| {
             let target = json!({"kind": e, "name": e, "labelSelector": e});
             c.child(json!({"ignore": [{"paths": [format!("/data/{e}")], "target": target}]}));
+        }),
+        ("annotations of a controller", |c, e| {
+            let mut object = cm("directed");
+            let keys = ["ssa", "force", "reconcile", "substitute"];
+            object["metadata"]["annotations"] =
+                keys.iter().map(|key| (format!("kustomize.toolkit.fluxcd.io/{key}"), json!(e))).collect();
+            c.add(object);
         }),
         ("request of a child", |c, e| {
             c.change(
@@ -847,6 +854,11 @@ fn rarer_ways() -> Vec<Way> {
             c.child(json!({"serviceAccountName": e}));
             c.child.push(cm("by-account"));
         }),
+        ("schema of a definition", |c, e| {
+            c.add(definition(json!({"type": "object", "properties": {"size": {"type": "string", "enum": [e]},
+                "other": {"type": "string", "pattern": format!("^{e}$")}}})));
+            c.add(widget("small", json!({"size": "s", "other": "o"})));
+        }),
         ("job", |c, e| {
             let metadata =
                 json!({"name": e, "namespace": NS, "annotations": {"kustomize.toolkit.fluxcd.io/force": "enabled"}});
@@ -867,6 +879,7 @@ fn rarer_ways() -> Vec<Way> {
                 merge(object, json!({"spec": {"sparseCheckout": [e]}}));
             }
         }),
+        ("ignore of the planned source", |c, e| c.change("GitRepository", "repo", json!({"spec": {"ignore": e}}))),
         ("url of the planned source", |c, e| c.change("GitRepository", "repo", json!({"spec": {"url": e}}))),
         ("ref of the planned source", |c, e| {
             c.change(
@@ -874,6 +887,10 @@ fn rarer_ways() -> Vec<Way> {
                 "repo",
                 json!({"spec": {"ref": {"name": e, "commit": e, "semver": e}, "suspend": true}}),
             );
+        }),
+        ("include of the planned source", |c, e| {
+            let include = json!([{"repository": {"name": e}, "fromPath": e, "toPath": e}]);
+            c.change("GitRepository", "repo", json!({"spec": {"include": include, "secretRef": {"name": e}}}));
         }),
         ("second source of the repository", |c, e| {
             c.add(source("GitRepository", e, json!({"url": "https://example.com/repo", "sparseCheckout": [e]})));
@@ -912,6 +929,11 @@ fn rarer_ways() -> Vec<Way> {
                 json!({"spec": {"artifacts": [{"name": "made", "revision": e, "copy": copy}]}}),
             );
         }),
+        ("instance components", |c, e| {
+            let more = json!({"components": [e], "cluster": {"type": e, "size": e}, "storage": {"class": e},
+                "sharding": {"shards": [e]}, "commonMetadata": {"labels": {e: e}}, "sync": {"pullSecret": e, "provider": e}});
+            c.change("FluxInstance", "flux", json!({ "spec": more }));
+        }),
         ("strategy of inputs", |c, e| {
             c.set(json!({"inputStrategy": {"name": e}, "commonMetadata": {"labels": {e: e}}, "inputs": [{e: "a", "n": "one"}]}));
         }),
@@ -931,6 +953,10 @@ fn rarer_ways() -> Vec<Way> {
             c.release(json!({"uninstall": {"deletionPropagation": e}, "test": {"filters": [{"name": e}]}, "install": {"crds": e},
                 "rollback": {"recreate": e}, "maxHistory": e, "waitStrategy": {"name": e}}));
         }),
+        ("chart metadata", |c, e| {
+            c.release(json!({"chart": {"metadata": {"labels": {e: e}, "annotations": {e: e}}}}));
+            c.chart(json!({"verify": {"provider": e, "secretRef": {"name": e}}, "interval": e, "ignoreMissingValuesFiles": e}));
+        }),
         ("values of an expression", |c, e| {
             let entry =
                 json!({"kind": "ConfigMap", "name": "open", "valuesKey": "OPEN", "targetPath": "n", "literal": e});
@@ -945,6 +971,19 @@ fn rarer_ways() -> Vec<Way> {
         }),
     ];
     ways.to_vec()
+}
+
+/// Returns a definition of Widgets whose `spec` has a schema.
+fn definition(spec: Value) -> Value {
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": true, "schema": {"openAPIV3Schema": schema}}]}})
+}
+
+fn widget(name: &str, spec: Value) -> Value {
+    json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name, "namespace": NS}, "spec": spec})
 }
 
 fn ways() -> Vec<Way> {
