@@ -48,7 +48,7 @@ pub(crate) struct FoundHandover {
     pub(crate) into: Option<String>,
     /// Files with settings of earlier steps that are deployed, and that the change does not have.
     pub(crate) set_before: BTreeSet<String>,
-    /// What owners that the change suspends have once they are resumed.
+    /// Objects of owners that the change suspends, once they are resumed.
     pub(crate) asleep: Asleep,
 }
 
@@ -122,7 +122,7 @@ pub(crate) async fn find_handover(
     Ok(FoundHandover { lost_at_once, holds: list.holds, steps, last, folder, sources, into, set_before, asleep })
 }
 
-/// What is deployed and the change does not have.
+/// Deployed content that the change does not have.
 #[derive(PartialEq, Eq)]
 enum Behind {
     Nothing,
@@ -171,7 +171,7 @@ impl List {
     }
 }
 
-/// What a list must keep.
+/// Objects that a list of steps must keep.
 struct Goal {
     /// Objects that the change lets something manage, even if it does not come to that.
     wanted: BTreeSet<ObjectId>,

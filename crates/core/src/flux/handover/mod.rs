@@ -289,7 +289,7 @@ pub fn mark_left<'h>(holds: &'h Holds, first: &Snapshot, last: &Snapshot) -> Opt
     marked.find(|id| is_marked(last, id) && !is_marked(first, id))
 }
 
-/// What stays behind of a HelmRelease that is suspended when it is deleted.
+/// Objects that stay behind of a HelmRelease that is suspended when it is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains {
     pub release: ObjectId,

@@ -1,4 +1,4 @@
-//! What the server asks only about Pods that are applied themselves: the security that their namespace enforces, and the objects
+//! Checks of the server for Pods that are applied themselves: the security that their namespace enforces, and the objects
 //! that they name. Workloads whose Pods are refused are accepted.
 //!
 //! Source: Kubernetes v1.36.3 `pod-security-admission/admission/admission.go` (`ValidatePod`), and

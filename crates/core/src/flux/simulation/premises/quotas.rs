@@ -26,7 +26,7 @@ pub(super) enum Room<'w> {
     Unknown(String),
 }
 
-/// What is created in a namespace with an object, and deleted there.
+/// Objects that are created in a namespace with an object, and those that are deleted there.
 struct Crowd<'w> {
     kind: &'w ResourceType,
     id: &'w ObjectId,

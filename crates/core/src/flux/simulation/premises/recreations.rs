@@ -12,7 +12,7 @@ use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question};
 use crate::flux::simulation::model::refusals::Standing;
 
-/// What the change makes of one of the two requests.
+/// Effect of the change on one of the two requests.
 enum Answer {
     Same,
     /// The server refuses it then: its message.

@@ -26,7 +26,7 @@ const WAITING: [&str; 2] = ["DependencyNotReady", "InvalidCELExpression"];
 /// Parts of expressions about what an applied manifest does not decide.
 const NOT_APPLIED: [&str; 6] = ["status", "generation", "resourceVersion", "uid", "managedFields", "Timestamp"];
 
-/// What keeps a ResourceSet from generating anything.
+/// Reason why a ResourceSet generates nothing.
 pub(super) enum Obstacle {
     /// Condition under which it generates its resources.
     Possible(String),
@@ -58,7 +58,7 @@ impl Obstacle {
     }
 }
 
-/// What is known of the readiness of a dependency after the change.
+/// Readiness of a dependency after the change, as far as it is known.
 enum Found {
     Ready,
     /// It is not ready, for this reason.

@@ -112,7 +112,7 @@ impl Place<'_> {
         ids.any(|id| state.live_may_hold_secrets(&id)) || state.secrets.are_in(found)
     }
 
-    /// Returns true if the words of a lookup tell nothing: they name what is there, or stand in the chart. A template can compute them of
+    /// Returns true if the words of a lookup tell nothing: they name what is there, or are words of the chart. A template can compute them of
     /// values of Secrets, and they are a part of messages and of addresses.
     pub(crate) fn is_open_lookup(&self, state: &State<'_>, query: &ObjectQuery, run: &ChartRun) -> bool {
         let (kind, (_, version)) = (query.group_kind(), query.group_and_version());
