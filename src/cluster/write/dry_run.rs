@@ -1,5 +1,7 @@
 //! Dry-runs: server-side apply with the field manager of a controller, and the deletions of a plan.
 
+use std::collections::BTreeSet;
+
 use futures::{StreamExt, future, stream};
 use http::{Request, header};
 use serde_json::Value;
@@ -54,15 +56,20 @@ pub async fn dry_run_deletions(
     snapshot: &Snapshot,
     parallel: usize,
 ) -> Vec<(ObjectId, String)> {
+    let types: BTreeSet<&ResourceType> =
+        plan.roots().filter_map(|change| snapshot.resource_type(&change.object.id.group_kind())).collect();
+    let mut not_tried = BTreeSet::new();
+    for kind in types {
+        if !cluster.tries(kind, snapshot).await {
+            not_tried.insert(kind);
+        }
+    }
     let dry_runs = plan.roots().map(|change| async {
         let id = &change.object.id;
         let answer = match (snapshot.resource_type(&id.group_kind()), snapshot.object(id)) {
+            (Some(kind), Some(_)) if not_tried.contains(kind) => Err(NO_DRY_RUNS.to_owned()),
             (Some(kind), Some(object)) => {
-                if cluster.tries(kind, snapshot).await {
-                    delete(cluster, kind, object, true).await.map_err(|failure| failure.to_string())
-                } else {
-                    Err(NO_DRY_RUNS.to_owned())
-                }
+                delete(cluster, kind, object, true).await.map_err(|failure| failure.to_string())
             }
             _ => Err("its type is not served".to_owned()),
         };

@@ -353,7 +353,7 @@ impl Role {
         }
     }
 
-    /// Returns the instruction.
+    /// Returns the words that say what to do in this step.
     fn title(self, has_patches: bool, has_commands: bool) -> String {
         let what = match self {
             Self::Hold if !has_patches => return "run the commands".to_owned(),

@@ -535,6 +535,16 @@ pub(crate) fn list_at<'a>(content: &'a serde_json::Value, pointer: &str) -> &'a 
     content.pointer(pointer).and_then(serde_json::Value::as_array).map_or(&[], Vec::as_slice)
 }
 
+/// Sets fields of an object to those of another one, at any depth. Lists are replaced.
+pub(crate) fn merge(object: &mut serde_json::Value, over: &serde_json::Value) {
+    match (object, over) {
+        (serde_json::Value::Object(fields), serde_json::Value::Object(over)) => over
+            .iter()
+            .for_each(|(key, value)| merge(fields.entry(key.clone()).or_insert(serde_json::Value::Null), value)),
+        (object, over) => *object = over.clone(),
+    }
+}
+
 /// Parses an RFC 3339 time, the format of Kubernetes.
 pub fn parse_time(text: &str) -> Option<DateTime<Utc>> {
     DateTime::parse_from_rfc3339(text).ok().map(|time| time.to_utc())

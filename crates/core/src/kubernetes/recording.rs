@@ -29,11 +29,13 @@ const CONTAINER_FIELDS: [&str; 6] = ["name", "image", "command", "args", "env", 
 const ARGUMENTS: [&str; 2] = ["--git-", "--k8s-"];
 
 /// Values of each kind, which are recorded as they are or not at all: a part of a value would be another value.
-const VALUES: [(&str, &[&str]); 4] = [
-    ("Kustomization", &["/spec/postBuild", "/spec/patches", "/spec/patchesStrategicMerge", "/spec/patchesJson6902"]),
-    ("HelmRelease", &["/spec/values", "/spec/postRenderers"]),
-    ("ResourceSet", &["/spec/inputs", "/spec/resources", "/spec/resourcesTemplate", "/spec/steps"]),
-    ("ResourceSetInputProvider", &["/spec/defaultValues", "/status/exportedInputs"]),
+const VALUES: [(&str, &str, &[&str]); 6] = [
+    ("Kustomization", "spec", &["postBuild", "patches"]),
+    ("Kustomization", "spec", &PATCH_FIELDS),
+    ("HelmRelease", "spec", &HELM_RELEASE_FIELDS),
+    ("ResourceSet", "spec", &RESOURCE_SET_FIELDS),
+    ("ResourceSetInputProvider", "spec", &["defaultValues"]),
+    ("ResourceSetInputProvider", "status", &["exportedInputs"]),
 ];
 
 /// Fields of a Kustomization with patches as text.
@@ -94,16 +96,14 @@ impl Snapshot {
                 }
                 status.values_mut().for_each(drop_messages);
             }
-            let paths = VALUES.iter().filter(|(kind, _)| keep_values && *full.object.id.kind == **kind);
-            let values: Vec<(&str, Value)> = paths
-                .flat_map(|(_, paths)| *paths)
-                .filter_map(|path| Some((*path, full.content.pointer_mut(path)?.take())))
+            let own = VALUES.iter().filter(|(kind, ..)| keep_values && *full.object.id.kind == **kind);
+            let fields = own.flat_map(|(_, part, fields)| fields.iter().map(move |field| (*part, *field)));
+            let values: Vec<(&str, &str, Value)> = fields
+                .filter_map(|(part, field)| Some((part, field, full.content.get_mut(part)?.get_mut(field)?.take())))
                 .collect();
             redact_nested(&mut full.content, is_argo);
-            for (path, value) in values {
-                if let Some(place) = full.content.pointer_mut(path) {
-                    *place = value;
-                }
+            for (part, field, value) in values {
+                full.content[part][field] = value;
             }
         }
         for gap in &mut self.gaps {

@@ -5,7 +5,7 @@ mod applies;
 mod controllers;
 mod deletions;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -48,9 +48,8 @@ pub(super) struct Rehearsal<'a> {
     failures: BTreeMap<String, Failure>,
     /// Failures to find out about rights, by service account.
     unknown_rights: BTreeMap<String, Failure>,
-    /// Types, and the clusters that have them, of which it is known if their servers know dry-runs; and those that do not.
-    known: BTreeSet<(Option<Arc<str>>, GroupKind)>,
-    unknowing: BTreeSet<(Option<Arc<str>>, GroupKind)>,
+    /// Whether dry-runs are known to the servers of types, by the cluster that has them.
+    tries: BTreeMap<(Option<Arc<str>>, GroupKind), bool>,
     /// The guard of this tool counts as approving every deletion.
     as_approved: bool,
 }
@@ -84,8 +83,7 @@ impl<'a> Rehearsal<'a> {
             broken: Mutex::default(),
             failures: BTreeMap::new(),
             unknown_rights: BTreeMap::new(),
-            known: BTreeSet::new(),
-            unknowing: BTreeSet::new(),
+            tries: BTreeMap::new(),
             as_approved: false,
         }
     }
@@ -130,24 +128,26 @@ impl<'a> Rehearsal<'a> {
             controller.prepare(questions).await;
         }
         for question in questions.iter().filter(|question| !matches!(question.request, Request::Read)) {
-            self.find_unknowing(&question.id).await;
+            self.find_out_about_dry_runs(&question.id).await;
         }
     }
 
     /// Finds out if the server of the type of an object knows dry-runs.
-    async fn find_unknowing(&mut self, id: &ObjectId) {
+    async fn find_out_about_dry_runs(&mut self, id: &ObjectId) {
         let what = (id.cluster.clone(), id.group_kind());
+        if self.tries.contains_key(&what) {
+            return;
+        }
         let cluster = id.cluster.as_ref().map_or(Some(&self.cluster), |name| self.spokes.get(name));
         let (Some(cluster), Some(kind)) = (cluster, self.snapshot.type_of(id)) else { return };
         let Some(snapshot) = self.snapshot.of_cluster(id.cluster.as_ref()) else { return };
-        if self.known.insert(what.clone()) && !cluster.tries(kind, snapshot).await {
-            self.unknowing.insert(what);
-        }
+        let tries = cluster.tries(kind, snapshot).await;
+        self.tries.insert(what, tries);
     }
 
     async fn ask(&self, question: &Question) -> Result<DryRunResult, Failure> {
         let Some(sender) = self.sender(question) else { return Ok(DryRunResult::of_new_kind()) };
-        if self.unknowing.contains(&(question.id.cluster.clone(), question.id.group_kind())) {
+        if self.tries.get(&(question.id.cluster.clone(), question.id.group_kind())) == Some(&false) {
             return Err(Failure::of_request(NO_DRY_RUNS));
         }
         match &question.request {

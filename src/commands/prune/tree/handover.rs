@@ -334,8 +334,7 @@ impl Trees {
         if holds.is_empty() {
             return Ok(BTreeSet::new());
         }
-        let mut state = start.clone();
-        state.edit_settings(|snapshot| set_holds(&holds, snapshot));
+        let state = with_holds(start, &holds);
         let held = planner.files(&self.held_target(&holds, &start.snapshot));
         let (_, after) = planner.step(&state, &held).await?;
         Ok(managed_from_roots(&start.snapshot, &after.snapshot))
@@ -364,8 +363,7 @@ impl Trees {
                     .hint("merge the change without the suspension, and suspend it then"));
             }
         }
-        let mut state = start.clone();
-        state.edit_settings(|snapshot| set_holds(&holds, snapshot));
+        let state = with_holds(start, &holds);
         let (finished, after) = planner.step(&state, &planner.files(&tree)).await?;
         let objects = managed_below(&owners, &after.snapshot);
         let listed = listed(&first.last);
@@ -411,8 +409,7 @@ impl Trees {
         scope: DryRunScope,
         offline: bool,
     ) -> Result<()> {
-        let mut state = start.clone();
-        state.edit_settings(|snapshot| set_holds(holds, snapshot));
+        let state = with_holds(start, holds);
         let held = planner.files(&self.held_target(holds, &start.snapshot));
         let finished = planner.rehearse(&state, &held, scope).await?;
         let FinishedPreview { plan, secrets, .. } = finished;
@@ -443,6 +440,13 @@ impl Trees {
         }
         tree
     }
+}
+
+/// Returns the state with the fields of holds.
+fn with_holds<'s>(start: &StepState<'s>, holds: &Holds) -> StepState<'s> {
+    let mut state = start.clone();
+    state.edit_settings(|snapshot| set_holds(holds, snapshot));
+    state
 }
 
 /// Returns the path of the Kustomization that applies an object.

@@ -101,6 +101,19 @@ pub(crate) struct AdmissionRule {
     asks_for_namespace: bool,
 }
 
+/// An object as the expressions of a rule see it.
+#[derive(Clone, Copy)]
+pub(crate) struct Judged<'r> {
+    /// Null for a deletion.
+    pub(crate) object: &'r Value,
+    /// Object in whose place it is.
+    pub(crate) old: Option<&'r Value>,
+    /// Name and labels of its namespace, if they are known.
+    pub(crate) namespace: Option<&'r Value>,
+    /// No field is missing that has a value on the server. Expressions that ask whether there is a field are evaluated only then.
+    pub(crate) is_whole: bool,
+}
+
 /// Name of the namespace in expressions.
 const NAMESPACE_OBJECT: &str = "namespaceObject";
 
@@ -209,42 +222,21 @@ impl AdmissionRule {
         Some(ObjectId::new("", "Service", text_at(service, "/namespace"), text_at(service, "/name")))
     }
 
-    /// Returns true if a policy allows an object in place of an old one, false if it denies it, and `None` if that is not
-    /// known. An absent field can have a value on the server, so expressions that ask whether there is one are evaluated
-    /// only for objects that are `whole`. Of the namespace, name and labels are known.
-    pub(crate) fn allows(
-        &self,
-        object: &Value,
-        old: Option<&Value>,
-        namespace: Option<&Value>,
-        is_whole: bool,
-    ) -> Option<bool> {
+    /// Returns true if a policy allows an object, false if it denies it, and `None` if that is not known.
+    pub(crate) fn allows(&self, judged: Judged<'_>) -> Option<bool> {
         let expressions: Vec<&str> = self.validations.as_ref()?.iter().map(String::as_str).collect();
-        self.all(&expressions, object, old, namespace, is_whole)
+        self.all(&expressions, judged)
     }
 
-    /// Returns true if the conditions of the rule are true of an object in place of an old one, so that it is asked; `None` if that is
-    /// not known.
-    pub(crate) fn is_asked(
-        &self,
-        object: &Value,
-        old: Option<&Value>,
-        namespace: Option<&Value>,
-        is_whole: bool,
-    ) -> Option<bool> {
+    /// Returns true if the conditions of the rule are true of an object, so that it is asked; `None` if that is not known.
+    pub(crate) fn is_asked(&self, judged: Judged<'_>) -> Option<bool> {
         let expressions: Option<Vec<&str>> = self.conditions.iter().map(|it| it["expression"].as_str()).collect();
-        self.all(&expressions?, object, old, namespace, is_whole)
+        self.all(&expressions?, judged)
     }
 
     /// Returns true if all expressions are true, false if one is false, and `None` if that is not known.
-    fn all(
-        &self,
-        expressions: &[&str],
-        object: &Value,
-        old: Option<&Value>,
-        namespace: Option<&Value>,
-        is_whole: bool,
-    ) -> Option<bool> {
+    fn all(&self, expressions: &[&str], judged: Judged<'_>) -> Option<bool> {
+        let Judged { object, old, namespace, is_whole } = judged;
         let optional = [("oldObject", old), ("params", self.parameters.as_ref()), (NAMESPACE_OBJECT, namespace)];
         let known = optional.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let variables: Vec<(&str, &Value)> = [("object", object)].into_iter().chain(known).collect();
@@ -316,6 +308,10 @@ fn has_any(rule: &Value, list: &str, words: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn whole(object: &Value) -> Judged<'_> {
+        Judged { object, old: None, namespace: None, is_whole: true }
+    }
     use crate::testing::resource_type;
 
     fn policy(expression: &str) -> Value {
@@ -355,7 +351,7 @@ mod tests {
         let hooks = json!({"webhooks": [{"rules": [{"apiGroups": ["*"], "operations": ["*"], "resources": ["*"]}]}]});
         assert!(
             AdmissionRule::of_webhooks(&hooks)
-                .all(|(_, hook)| hook.matches(request) && hook.allows(&json!({}), None, None, true).is_none())
+                .all(|(_, hook)| hook.matches(request) && hook.allows(whole(&json!({}))).is_none())
         );
     }
 
@@ -363,7 +359,7 @@ mod tests {
     fn a_policy_allows_an_object_or_denies_it_or_that_is_not_known() {
         let allows = |expression: &str, is_whole| {
             let rule = AdmissionRule::of_policy(&policy(expression), &binding(&Value::Null), None).unwrap();
-            rule.allows(&json!({"data": {"v": "1"}}), None, None, is_whole)
+            rule.allows(Judged { is_whole, ..whole(&json!({"data": {"v": "1"}})) })
         };
         assert_eq!(allows("object.data.v != 'held'", false), Some(true));
         assert_eq!(allows("object.data.v == 'held'", false), Some(false));
@@ -374,7 +370,7 @@ mod tests {
         let mut with_parameters = policy("true");
         with_parameters["spec"]["paramKind"] = json!({"kind": "ConfigMap"});
         let rule = AdmissionRule::of_policy(&with_parameters, &binding(&Value::Null), None).unwrap();
-        assert_eq!(rule.allows(&json!({}), None, None, true), None);
+        assert_eq!(rule.allows(whole(&json!({}))), None);
     }
 
     #[test]
@@ -404,9 +400,10 @@ mod tests {
         let (with, without) = (json!({"data": {"u": ""}}), json!({"data": {"v": ""}}));
         let rule = |parameters| AdmissionRule::of_policy(&approving, &binding(&Value::Null), parameters).unwrap();
         let old = json!({"metadata": {"uid": "u"}});
-        let allows = |parameters| rule(parameters).allows(&Value::Null, Some(&old), None, true);
+        let deletion = Judged { old: Some(&old), ..whole(&Value::Null) };
+        let allows = |parameters| rule(parameters).allows(deletion);
         assert_eq!((allows(Some(&with)), allows(Some(&without)), allows(None)), (Some(true), Some(false), None));
-        assert_eq!(rule(Some(&with)).is_asked(&Value::Null, Some(&old), None, true), None, "nobody knows the user");
+        assert_eq!(rule(Some(&with)).is_asked(deletion), None, "nobody knows the user");
         assert!(rule(Some(&with)) != rule(Some(&without)));
     }
 
@@ -416,7 +413,7 @@ mod tests {
         let allows = |expression: &str| {
             let rule = AdmissionRule::of_policy(&policy(expression), &binding(&Value::Null), None).unwrap();
             assert!(rule.asks_for_namespace(), "{expression}");
-            rule.allows(&json!({}), None, Some(&namespace), true)
+            rule.allows(Judged { namespace: Some(&namespace), ..whole(&json!({})) })
         };
         assert_eq!(allows("!('strict' in namespaceObject.metadata.labels)"), Some(false));
         assert_eq!(allows("namespaceObject.metadata.name == 'shop'"), Some(true));

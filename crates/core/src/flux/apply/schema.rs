@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::cause::{NO_TYPED_PATCH, is_of_schema};
 use crate::bounds::compile_pattern;
 use crate::expression::{self, MAX_STEPS};
-use crate::kubernetes::object::{flag_at, list_at};
+use crate::kubernetes::object::{flag_at, list_at, merge};
 use crate::text::unescape_step;
 
 /// Result of a validation.
@@ -304,16 +304,6 @@ impl Validation {
             fit = fit.and(of_item);
         }
         fit
-    }
-}
-
-/// Sets fields of an object to those of another one.
-fn merge(object: &mut Value, over: &Value) {
-    match (object, over) {
-        (Value::Object(fields), Value::Object(over)) => {
-            over.iter().for_each(|(key, value)| merge(fields.entry(key.clone()).or_insert(Value::Null), value));
-        }
-        (object, over) => *object = over.clone(),
     }
 }
 

@@ -109,9 +109,12 @@ fn with_provider_in(field: &str, input: &Value, provider: &ObjectId) -> Value {
 const READS_PROVIDER: &str = "inputs.provider";
 const PROVIDED_BY: &str = "providedBy10810817";
 
-/// Returns an input of a provider, for a spec that reads the provider of its inputs.
-pub(crate) fn provided_by(spec: &Value, input: &Value, provider: &ObjectId) -> Value {
-    if reads_provider(spec) { with_provider_in(PROVIDED_BY, input, provider) } else { input.clone() }
+/// Returns the inputs of a provider, for a spec that reads the provider of its inputs.
+pub(crate) fn provided_by(spec: &Value, inputs: Vec<Value>, provider: &ObjectId) -> Vec<Value> {
+    if !reads_provider(spec) {
+        return inputs;
+    }
+    inputs.iter().map(|input| with_provider_in(PROVIDED_BY, input, provider)).collect()
 }
 
 fn reads_provider(spec: &Value) -> bool {

@@ -9,11 +9,11 @@ use super::event::Event;
 use super::world::{Fact, Precedence, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::{
-    ADMISSION, ADMISSION_V1, AdmissionRequest, AdmissionRule, BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY,
-    ParameterRef, deleted_object, namespace_object,
+    ADMISSION, ADMISSION_V1, AdmissionRequest, AdmissionRule, BINDING, Judged, MUTATING_BINDING, MUTATING_POLICY,
+    POLICY, ParameterRef, deleted_object, namespace_object,
 };
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, text_at, texts_at};
+use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, merge, text_at, texts_at};
 
 const WEBHOOKS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
@@ -187,7 +187,9 @@ fn rules_of<'v>(
 
 /// Returns false if a rule certainly allows the deletion of a live object with these labels.
 pub(super) fn may_deny_deletion(rule: &AdmissionRule, id: &ObjectId, labels: &KeyValues) -> bool {
-    rule.allows(&Value::Null, Some(&deleted_object(id, labels)), None, false) != Some(true)
+    let old = deleted_object(id, labels);
+    let deletion = Judged { object: &Value::Null, old: Some(&old), namespace: None, is_whole: false };
+    rule.allows(deletion) != Some(true)
 }
 
 /// Returns the deletions without which a webhook that stays no longer allows a request: of its Service, or of the workload whose Pods
@@ -459,8 +461,9 @@ fn verdict(
     let labels = labels.and_then(|id| world.namespace_labels(id)).map(|(_, after, _)| after);
     let namespace = labels.map(|labels| namespace_object(&id.namespace, &labels));
     let allows = |object: &Value, old: Option<&Value>, is_whole: bool| {
-        let allows = rule.allows(object, old, namespace.as_ref(), is_whole);
-        let asked = if is_asked { Some(true) } else { rule.is_asked(object, old, namespace.as_ref(), is_whole) };
+        let judged = Judged { object, old, namespace: namespace.as_ref(), is_whole };
+        let allows = rule.allows(judged);
+        let asked = if is_asked { Some(true) } else { rule.is_asked(judged) };
         match asked {
             Some(true) => allows,
             Some(false) => Some(true),
@@ -494,15 +497,6 @@ fn verdict(
     merge(&mut merged, &manifest);
     let results = [&manifest, &merged].map(|object| allows(object, Some(old), true));
     if results[0] == results[1] { results[0] } else { None }
-}
-
-fn merge(object: &mut Value, over: &Value) {
-    match (object, over) {
-        (Value::Object(fields), Value::Object(over)) => {
-            over.iter().for_each(|(key, value)| merge(fields.entry(key.clone()).or_insert(Value::Null), value));
-        }
-        (object, over) => *object = over.clone(),
-    }
 }
 
 /// Returns true if the API server adds no field to the objects of a kind that a policy could ask for.

@@ -15,7 +15,7 @@ use crate::flux::build;
 use crate::flux::handover::{left_over, losses};
 use crate::flux::simulation::questions::{Answers, FinishedPreview, Progress};
 use crate::flux::simulation::{Declared, Preview, StateAfter};
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, merge};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::contradictions::contradictions;
 use crate::plan::finished::FinishedPlan;
@@ -247,29 +247,18 @@ fn flux_object(api_version: &str, kind: &str, name: &str, spec: Value) -> Value 
 fn release(name: &str, more: Value) -> Value {
     let chart = json!({"spec": {"chart": "./charts/app", "sourceRef": {"kind": "GitRepository", "name": "repo"}}});
     let mut spec = json!({"chart": chart, "interval": "1m"});
-    merge(&mut spec, more);
+    merge(&mut spec, &more);
     flux_object("helm.toolkit.fluxcd.io/v2", "HelmRelease", name, spec)
 }
 
 fn set(name: &str, more: Value) -> Value {
     let mut spec = json!({"inputs": [{"n": "one"}], "resources": [cm("set-<< inputs.n >>")]});
-    merge(&mut spec, more);
+    merge(&mut spec, &more);
     flux_object("fluxcd.controlplane.io/v1", "ResourceSet", name, spec)
 }
 
 fn source(kind: &str, name: &str, spec: Value) -> Value {
     flux_object("source.toolkit.fluxcd.io/v1", kind, name, spec)
-}
-
-fn merge(value: &mut Value, more: Value) {
-    match (value, more) {
-        (Value::Object(fields), Value::Object(more)) => {
-            for (key, value) in more {
-                merge(fields.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (value, more) => *value = more,
-    }
 }
 
 impl Change {
@@ -311,7 +300,7 @@ impl Change {
             self.after.iter_mut().filter(|object| object["kind"] == kind && object["metadata"]["name"] == name);
         // Another way may have removed it.
         if let Some(object) = found.next() {
-            merge(object, more);
+            merge(object, &more);
         }
     }
 
@@ -421,7 +410,7 @@ fn release_ways() -> Vec<Way> {
             // The live release reads it, so that it is read here too.
             let spec = json!({"valuesFrom": [{"kind": kind, "name": name}], "chart": {"spec": {"reconcileStrategy": "Revision"}}});
             for object in c.before.iter_mut().filter(|object| object["kind"] == "HelmRelease") {
-                merge(object, json!({ "spec": spec.clone() }));
+                merge(object, &json!({ "spec": spec }));
             }
             c.release(spec);
             c.template(cm("s-{{ .Values.n }}"));
@@ -874,7 +863,7 @@ fn rarer_ways() -> Vec<Way> {
         ("sparseCheckout of a live source", |c, e| {
             for object in c.before.iter_mut().chain(&mut c.after).filter(|object| object["metadata"]["name"] == "repo")
             {
-                merge(object, json!({"spec": {"sparseCheckout": [e]}}));
+                merge(object, &json!({"spec": {"sparseCheckout": [e]}}));
             }
         }),
         ("ignore of the planned source", |c, e| c.change("GitRepository", "repo", json!({"spec": {"ignore": e}}))),

@@ -529,10 +529,10 @@ fn templates_read_the_provider_of_an_input() {
     let mut rset = set_from(selected(), json!([cm("<< inputs.provider >>-<< inputs.tenant >>")]));
     rset["spec"]["inputs"] = json!([{"tenant": "own", "providers": "x"}]);
     let spec = reading_providers(&ObjectId::new("fluxcd.controlplane.io", "ResourceSet", NS, "tenants"), &rset["spec"]);
-    let input = provided_by(&rset["spec"], &json!({"tenant": "a"}), &ObjectId::new("", "Provider", NS, "p"));
-    let field = input.as_object().unwrap().keys().find(|key| *key != "tenant").unwrap();
+    let inputs = provided_by(&rset["spec"], vec![json!({"tenant": "a"})], &ObjectId::new("", "Provider", NS, "p"));
+    let field = inputs[0].as_object().unwrap().keys().find(|key| *key != "tenant").unwrap();
     assert_eq!(
-        input[field],
+        inputs[0][field],
         json!({"apiVersion": "fluxcd.controlplane.io/v1", "kind": "Provider", "name": "p", "namespace": NS})
     );
     assert_eq!(spec["resources"][0]["metadata"]["name"], format!("<< inputs.{field} >>-<< inputs.tenant >>"));

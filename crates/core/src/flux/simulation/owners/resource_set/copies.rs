@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
-use crate::flux::build::objects::data::{Data, DataRef, Lookup};
+use crate::flux::build::objects::data::{DataRef, Lookup};
 use crate::flux::simulation::kustomization::variables::data_after_change;
 use crate::flux::simulation::model::facts::copied_data::{
     CHECKSUM, CHECKSUM_FROM, CONVERT_FROM, COPY_FROM, copied_names, has_unknown_copy,
@@ -54,7 +54,8 @@ pub(super) fn with_copies(
 /// Returns true if an object has data that the API server cannot be asked about, because it is not known.
 pub(super) fn is_unknown(built: &BuiltObject) -> bool {
     let names = copied_names(&built.manifest);
-    !names.is_empty() && (source_of(built).is_none() || !has_data(built) || has_unknown_copy(&built.manifest))
+    let has_data = || built.manifest.get("data").is_some_and(Value::is_object);
+    !names.is_empty() && (source_of(built).is_none() || !has_data() || has_unknown_copy(&built.manifest))
 }
 
 /// Returns the objects of the change whose data the objects of a ResourceSet copy.
@@ -110,13 +111,10 @@ fn copied_data(
         Lookup::Found(data) => data,
         Lookup::Missing | Lookup::Unreadable(_) | Lookup::NotRead => return Ok(None),
     };
-    let is_open = !data.is_secret && !data.is_binary && !holds_secrets(comparison.state(), &source, &data);
-    let texts = data.values.into_iter().map(|(key, text)| (key, text.reveal().as_str().into()));
-    Ok(is_open.then(|| texts.collect()))
-}
-
-fn holds_secrets(state: &State<'_>, source: &DataRef, data: &Data) -> bool {
-    state.may_hold_secrets_in_data(&source.id(), data)
+    if data.is_secret || data.is_binary || comparison.state().may_hold_secrets_in_data(&source.id(), &data) {
+        return Ok(None);
+    }
+    Ok(Some(data.values.into_iter().map(|(key, text)| (key, text.reveal().as_str().into())).collect()))
 }
 
 /// Returns an object whose data flux-operator reads for one of these objects, and that does not exist: it applies none of them then.
@@ -148,10 +146,6 @@ fn copies_data(built: &BuiltObject) -> bool {
     let annotations = built.manifest.pointer("/metadata/annotations");
     let is_copy = annotations.is_some_and(|all| [COPY_FROM, CONVERT_FROM].iter().any(|key| all.get(*key).is_some()));
     is_copy && (built.id.is("", "ConfigMap") || built.id.is("", "Secret"))
-}
-
-fn has_data(built: &BuiltObject) -> bool {
-    built.manifest.get("data").is_some_and(Value::is_object)
 }
 
 /// Sets a field of a manifest, or removes it.

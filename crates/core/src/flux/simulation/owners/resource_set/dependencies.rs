@@ -3,7 +3,7 @@
 //!
 //! Source: flux-operator v0.58.1 `internal/controller/resourceset_controller.go`, `checkDependencies`.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::providers::is_static;
 use crate::flux::ready_expr::holds_for;
@@ -16,7 +16,7 @@ use crate::flux::simulation::owners::behaviour::changed_owners::is_switched_off_
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::flux::simulation::owners::behaviour::references::PROVIDER;
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::object::{ObjectId, Resource, flag_at, group_of, list_at, text_at};
+use crate::kubernetes::object::{ObjectId, Resource, flag_at, group_of, list_at, merge, text_at};
 use crate::ownership::readiness::ready;
 use crate::ownership::schemes::{flux_helmrelease, flux_kustomization, flux_operator};
 use crate::plan::{Reason, ReasonCode};
@@ -135,10 +135,14 @@ fn obstacle_of(comparison: &mut Comparison<'_, '_, '_>, entry: &Value) -> Asked<
 /// Returns true if nothing creates or changes an object that the plan does not know: other controllers make no objects of its kind, and
 /// all objects of the owners in the plan are known.
 fn only_manifests_make(state: &State<'_>, id: &ObjectId) -> bool {
-    let groups = [flux_kustomization::GROUP, flux_helmrelease::GROUP, flux_operator::GROUP];
-    let is_written = id.is("", "ConfigMap") || id.is("", "Namespace") || groups.contains(&&*id.group);
+    let is_written = id.is("", "ConfigMap") || id.is("", "Namespace") || is_of_flux(id);
     let is_known = |owner: &AffectedOwner| matches!(owner.reaction, Reaction::Acts(_) | Reaction::Waits(_));
     is_written && state.affected.iter().all(|owner| is_known(owner))
+}
+
+/// Returns true for a Kustomization, a HelmRelease, and what flux-operator reconciles.
+fn is_of_flux(id: &ObjectId) -> bool {
+    [flux_kustomization::GROUP, flux_helmrelease::GROUP, flux_operator::GROUP].contains(&&*id.group)
 }
 
 /// Returns the object that an entry of `dependsOn` names.
@@ -213,8 +217,7 @@ fn by_expression(
 ) -> Asked<Found> {
     let state = comparison.state();
     let reads_status = NOT_APPLIED.iter().any(|part| expression.contains(part));
-    let is_owner = [flux_kustomization::GROUP, flux_helmrelease::GROUP, flux_operator::GROUP].contains(&&*id.group);
-    if id.is("", "Secret") || (is_owner && reads_status) {
+    if id.is("", "Secret") || (is_of_flux(id) && reads_status) {
         return Ok(Found::Open);
     }
     let live = if state.is_live(id) { comparison.content(id, text_at(entry, "/apiVersion"))? } else { None };
@@ -249,20 +252,10 @@ fn is_false(expression: &str) -> String {
 
 /// Returns what an object can be once a manifest is applied: fields that only the live object has may stay or go.
 fn contents(live: Option<&Value>, manifest: &Value) -> Vec<Value> {
-    let merged = live.map(|live| merged(live, manifest));
+    let merged = live.map(|live| {
+        let mut merged = live.clone();
+        merge(&mut merged, manifest);
+        merged
+    });
     [manifest.clone()].into_iter().chain(merged).collect()
-}
-
-fn merged(live: &Value, manifest: &Value) -> Value {
-    match (live, manifest) {
-        (Value::Object(live), Value::Object(manifest)) => {
-            let mut fields: Map<String, Value> = live.clone();
-            for (key, value) in manifest {
-                let found = live.get(key).map_or_else(|| value.clone(), |old| merged(old, value));
-                fields.insert(key.clone(), found);
-            }
-            fields.into()
-        }
-        _ => manifest.clone(),
-    }
 }

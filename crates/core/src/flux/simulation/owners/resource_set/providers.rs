@@ -79,10 +79,11 @@ fn existing_inputs(
     if !inputs.is_empty() && spec.to_string().contains("toYaml inputs") {
         return Err("its templates read the provider of an input".to_owned().into());
     }
-    for (provider, inputs) in &mut inputs {
-        inputs.iter_mut().for_each(|input| *input = provided_by(spec, input, provider));
-    }
-    Ok((inputs, missing))
+    let provided = |(provider, inputs)| {
+        let inputs = provided_by(spec, inputs, &provider);
+        (provider, inputs)
+    };
+    Ok((inputs.into_iter().map(provided).collect(), missing))
 }
 
 /// Returns what the providers of a spec export, from before the change until after it. Once a provider is gone that the spec
@@ -101,8 +102,7 @@ pub(super) fn provider_states(
         let mut states = vec![first];
         if after.contains_key(provider) {
             let between = exported_between(comparison, provider)?.into_iter();
-            states
-                .extend(between.map(|inputs| inputs.iter().map(|input| provided_by(spec, input, provider)).collect()));
+            states.extend(between.map(|inputs| provided_by(spec, inputs, provider)));
         }
         states.extend((!missing.contains(&*provider.name)).then_some(last));
         states.dedup();
