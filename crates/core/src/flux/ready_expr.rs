@@ -3,6 +3,9 @@
 //! What this tool does not record or cannot evaluate has no result, so that nothing is predicted from it.
 //! Source: docs/reference/kustomize-controller.md 7.2.
 
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
 use cel::common::ast::{Expr, LiteralValue};
 use cel::{ExecutionError, Value as CelValue};
 use serde_json::Value;
@@ -43,6 +46,12 @@ const BOOLEAN: [&str; 17] = [
     "has",
 ];
 
+/// Number of expressions whose result is remembered.
+const REMEMBERED: usize = 1000;
+
+/// Results of [`parses`]: a preview repeats its steps, and many objects and clusters have the same expressions.
+static PARSED: LazyLock<Mutex<HashMap<String, bool>>> = LazyLock::new(Mutex::default);
+
 /// A compiled expression.
 pub(crate) struct ReadyExpression {
     text: String,
@@ -60,7 +69,16 @@ pub(crate) enum Invalid {
 
 /// Returns true if an expression can be parsed here. The controller may know more functions, but parses the same grammar.
 pub(crate) fn parses(text: &str) -> bool {
-    expression::parse(text).is_ok()
+    let known = || PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(parses) = known().get(text) {
+        return *parses;
+    }
+    let parses = expression::parse(text).is_ok();
+    let mut known = known();
+    if known.len() < REMEMBERED {
+        known.insert(text.to_owned(), parses);
+    }
+    parses
 }
 
 impl ReadyExpression {

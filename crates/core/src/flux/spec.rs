@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::kinds::{EXTERNAL_ARTIFACT, SOURCE_GROUP};
-use crate::kubernetes::object::{ObjectId, Resource, group_of, list_at, text_at};
+use crate::kubernetes::object::{ObjectId, Resource, group_of, list_at, text_at, value_at};
 
 /// Namespace and name of a Kustomization.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -158,7 +158,7 @@ impl KustomizationSpec {
     }
 
     fn text(&self, pointer: &str) -> Option<&str> {
-        self.fields.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
+        value_at(&self.fields, pointer)?.as_str().filter(|text| !text.is_empty())
     }
 
     fn flag(&self, key: &str) -> bool {

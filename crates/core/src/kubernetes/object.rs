@@ -439,7 +439,7 @@ impl Resource {
 
     /// Returns the value at a JSON pointer such as `/spec/suspend`.
     pub fn at(&self, pointer: &str) -> Option<&serde_json::Value> {
-        self.content.pointer(pointer)
+        value_at(&self.content, pointer)
     }
 
     /// Returns the text at a JSON pointer.
@@ -502,14 +502,26 @@ pub fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
+/// Returns the value at a JSON pointer, as [`serde_json::Value::pointer`], without a copy of each part of a pointer that has
+/// no escapes.
+pub(crate) fn value_at<'a>(content: &'a serde_json::Value, pointer: &str) -> Option<&'a serde_json::Value> {
+    if pointer.is_empty() || pointer.contains('~') {
+        return content.pointer(pointer);
+    }
+    pointer.strip_prefix('/')?.split('/').try_fold(content, |value, part| match value {
+        serde_json::Value::Object(fields) => fields.get(part),
+        list => list.pointer(&format!("/{part}")),
+    })
+}
+
 /// Returns the text at a JSON pointer, or empty text.
 pub fn text_at<'a>(content: &'a serde_json::Value, pointer: &str) -> &'a str {
-    content.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default()
+    value_at(content, pointer).and_then(serde_json::Value::as_str).unwrap_or_default()
 }
 
 /// Returns the fields of the map at a JSON pointer whose values are text, such as labels.
 pub(crate) fn texts_at<'a>(content: &'a serde_json::Value, pointer: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let fields = content.pointer(pointer).and_then(serde_json::Value::as_object).into_iter().flatten();
+    let fields = value_at(content, pointer).and_then(serde_json::Value::as_object).into_iter().flatten();
     fields.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
@@ -527,12 +539,12 @@ pub(crate) fn map_in<'m>(
 
 /// Returns true if the value at a JSON pointer is `true`.
 pub(crate) fn flag_at(content: &serde_json::Value, pointer: &str) -> bool {
-    content.pointer(pointer).and_then(serde_json::Value::as_bool).unwrap_or_default()
+    value_at(content, pointer).and_then(serde_json::Value::as_bool).unwrap_or_default()
 }
 
 /// Returns the items of the list at a JSON pointer; none if there is no list.
 pub(crate) fn list_at<'a>(content: &'a serde_json::Value, pointer: &str) -> &'a [serde_json::Value] {
-    content.pointer(pointer).and_then(serde_json::Value::as_array).map_or(&[], Vec::as_slice)
+    value_at(content, pointer).and_then(serde_json::Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Sets fields of an object to those of another one, at any depth. Lists are replaced.
@@ -613,6 +625,16 @@ mod tests {
     fn key_values_are_sorted() {
         let map: KeyValues = [("b", "2"), ("a", "1"), ("c", "3")].into_iter().collect();
         assert_eq!((map.get("a"), map.get("c"), map.get("d")), (Some("1"), Some("3"), None));
+    }
+
+    #[test]
+    fn a_pointer_leads_to_the_same_value_as_in_the_library() {
+        let content = serde_json::json!({"a": {"b": [{"c": 1}, 2], "": 3, "x/y": 4, "0": 5}, "": 6});
+        for pointer in
+            ["", "/", "/a", "/a/b/0/c", "/a/b/1", "/a/b/01", "/a/b/2", "/a/", "/a/x~1y", "/a/0", "/a/b/c", "a"]
+        {
+            assert_eq!(value_at(&content, pointer), content.pointer(pointer), "{pointer:?}");
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::tools::sandbox::children_at_once;
 use gitops_core::flux::build::charts::stored_artifact::StoredArtifact;
 use gitops_core::flux::build::objects::data::{Data, DataRef, Lookup};
 use gitops_core::flux::build::objects::query::{ClusterQuery, QueryAnswer};
-use gitops_core::flux::build::{Answers, Needs};
+use gitops_core::flux::build::{Answers, Needs, config_maps_in_use};
 use gitops_core::flux::kustomize_controller::KustomizeVersions;
 use gitops_core::helm::records::{RecordsAnswer, RecordsQuery};
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -93,6 +93,17 @@ impl Builds<'_> {
             answers.folder_charts.insert(stem, files);
         }
         Ok(())
+    }
+
+    /// Adds the ConfigMaps and Secrets that owners read, if nobody has to be asked for them: a step that needs one is repeated.
+    pub(super) async fn add_recorded_data(&self, answers: &mut Answers) {
+        if self.cluster.is_some() {
+            return;
+        }
+        for reference in config_maps_in_use(self.snapshot).into_iter().chain(self.secrets.iter().cloned()) {
+            let found = self.look_up(&reference).await;
+            answers.data.insert(reference, found);
+        }
     }
 
     /// Returns the version of Kubernetes of a cluster, if it is known.

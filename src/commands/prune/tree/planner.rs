@@ -242,6 +242,7 @@ impl<'s> Planner<'s> {
             _ => HelmController::default(),
         };
         let set_account = if has_sets { controllers::set_account(cluster.as_ref(), snapshot).await } else { None };
+        let known = shared.known_answers(versions.linked).await;
         let mut answerer = Answerer {
             rehearsal: asked.map(|cluster| {
                 let rehearsal = Rehearsal::new(cluster, snapshot, user, controller.clone(), spokes);
@@ -260,10 +261,11 @@ impl<'s> Planner<'s> {
                 progress: BuildProgress::new(session.terminal.can_ask()),
             },
             shared,
-            answers: Answers { builds: shared.no_answers(), ..Answers::default() },
+            answers: Answers { builds: known, ..Answers::default() },
             deadline,
             limit: *plan_timeout,
         };
+        answerer.builds.add_recorded_data(&mut answerer.answers.builds).await;
         let checked =
             self_check::verify_last_applied(snapshot, &folders, &sources.artifacts, controller.features, &mut answerer)
                 .await?;

@@ -156,9 +156,13 @@ impl SharedWork {
         Ok(())
     }
 
-    /// Returns no answers, for a cluster.
-    pub(super) fn no_answers(&self) -> Answers {
-        self.trees_of_builds.of_same_trees()
+    /// Returns the answers that are known before a cluster is planned for, whose controller links this version of kustomize.
+    pub(super) async fn known_answers(&self, linked: Option<&'static str>) -> Answers {
+        let mut answers = self.trees_of_builds.of_same_trees();
+        if let Some(known) = self.builds.lock().await.get(&linked) {
+            answers.take_runs(&mut Needs::default(), known);
+        }
+        answers
     }
 
     /// Number of builds, charts and ResourceSets with different inputs.

@@ -156,10 +156,13 @@ impl Answers {
         Self { shared: self.shared.clone(), ..Self::default() }
     }
 
-    /// Takes the results of programs from the answers for another cluster, and removes them from the needs.
+    /// Takes the results of programs from the answers for another cluster, and removes them from the needs. All outputs of
+    /// kustomize are taken: they are shared, and a later step needs no answer for them.
     pub fn take_runs(&mut self, needs: &mut Needs, known: &Self) {
         let keys = needs.run_keys();
-        copy(&mut self.runs, &known.runs, &keys.runs);
+        for (key, output) in &known.runs {
+            self.runs.entry(key.clone()).or_insert_with(|| output.clone());
+        }
         copy(&mut self.charts, &known.charts, &keys.charts);
         copy(&mut self.resource_sets, &known.resource_sets, &keys.resource_sets);
         needs.runs.retain(|key, _| !self.runs.contains_key(key));
