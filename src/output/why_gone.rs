@@ -77,6 +77,9 @@ fn verdict(answer: &WhyGone) -> Vec<String> {
             format!("a commit took it out, but its controller leaves it ({rule}): somebody else deleted it")
         }
         Verdict::Declared if exists => format!("{owners} declares it"),
+        Verdict::Declared if !answer.complete => {
+            format!("{owners} declared it last; whether the deployed commit does is not known")
+        }
         Verdict::Declared => format!("{owners} still declares it: a person or another program deleted it"),
         Verdict::NotFound => "no commit that was searched declares it".to_owned(),
     };

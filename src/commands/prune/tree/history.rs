@@ -27,6 +27,9 @@ const NAMED: usize = 5;
 /// Number of owners above one another that are named.
 const NAMED_PARENTS: usize = 8;
 
+/// Reason why a search ends before the first commit.
+const SHALLOW: &str = "this is a shallow clone: `git fetch --unshallow` fetches the rest";
+
 /// The object that is searched for, and how far.
 pub(crate) struct HistoryQuery<'q> {
     /// The object, as its name says.
@@ -54,7 +57,7 @@ pub(crate) async fn search_history(
     let work = SearchWork::default();
     let SearchStart { planner, state, deployed, .. } = work.start(args, session, snapshot, offline).await?;
     let checkout = Checkout::find(&deployed.folder)?;
-    let mut history = History { planner, start: &state, checkout, query, looks: vec![] };
+    let mut history = History { planner, start: &state, checkout, query, looks: vec![], gaps: vec![] };
     let found = history.search(&deployed.commit).await?;
     Ok((found, history.checkout))
 }
@@ -67,6 +70,8 @@ struct History<'q, 's> {
     query: &'q HistoryQuery<'q>,
     /// Commits that were looked at, newest first.
     looks: Vec<Look>,
+    /// What keeps the answer from being certain.
+    gaps: Vec<AnswerGap>,
 }
 
 /// A commit, and what its trees declare.
@@ -80,17 +85,12 @@ impl Look {
     fn has(&self, wanted: impl Fn(&ObjectId) -> bool) -> bool {
         self.declared.objects.keys().any(wanted)
     }
-
-    /// Returns true if the builds of these owners are not known, so that they may declare what they declared before.
-    fn leaves_open(&self, owners: &BTreeSet<ObjectId>) -> bool {
-        owners.iter().any(|owner| self.declared.unknown.contains_key(owner))
-    }
 }
 
 impl History<'_, '_> {
     async fn search(&mut self, deployed: &str) -> Result<Search> {
         let mut search = Search::default();
-        let tip = self.tip(deployed, &mut search)?;
+        let tip = self.tip(deployed)?;
         let limit = self.query.limit;
         let mut line = self.checkout.line(&tip, limit.saturating_add(1), self.query.since, None)?;
         let mut whole = line.len() <= limit && self.query.since.is_none() && !self.checkout.is_shallow();
@@ -122,13 +122,14 @@ impl History<'_, '_> {
             None => self.explain_by_container(&mut search).await?,
         }
         if search.last.is_none() {
-            self.add_gaps(&mut search);
+            self.add_gaps(&search.searched);
         }
+        search.gaps = std::mem::take(&mut self.gaps);
         Ok(search)
     }
 
     /// Returns the commit to begin with: the deployed one, or that of the checkout if its history lacks the deployed one.
-    fn tip(&self, deployed: &str, search: &mut Search) -> Result<String> {
+    fn tip(&mut self, deployed: &str) -> Result<String> {
         if let Some(commit) = self.checkout.commit(deployed) {
             return Ok(commit);
         }
@@ -141,7 +142,7 @@ impl History<'_, '_> {
             short(deployed),
             short(&head)
         );
-        search.gaps.push(gap("the deployed commit", message));
+        self.gaps.push(gap("the deployed commit", message));
         Ok(head)
     }
 
@@ -181,15 +182,18 @@ impl History<'_, '_> {
         let owners = self.looks[last].declared.objects.get(&object).cloned().unwrap_or_default();
         search.last = Some(self.looks[last].commit.clone());
         search.object = Some(object.clone());
-        let open = self.looks[..last].iter().rev().take_while(|look| look.leaves_open(&owners)).count();
+        let open = self.looks[..last].iter().rev().take_while(|look| look.declared.leaves_open(&owners)).count();
         if open > 0 {
             let names = join_limited(&owners, NAMED);
             search.notes.push(format!("{names} cannot be built in the next {}", pluralize(open, "commit")));
         }
-        search.owners = owners;
-        if let Some(at) = last.checked_sub(open + 1) {
-            search.removal = Some(self.removal(&object, last, at).await?);
+        match last.checked_sub(open + 1) {
+            Some(at) => search.removal = Some(self.removal(&object, last, at).await?),
+            None => self.gaps.extend(open_builds(&self.looks[..last], |owner, declared| {
+                owners.contains(owner) && !declared.blocked.contains(owner)
+            })),
         }
+        search.owners = owners;
         Ok(())
     }
 
@@ -224,62 +228,104 @@ impl History<'_, '_> {
     /// Returns the removal of an object that the commit at `last` has, and the one at `at` does not.
     async fn removal(&mut self, object: &ObjectId, last: usize, at: usize) -> Result<Removal> {
         let merge = self.looks[at].commit.clone();
-        let commit = self.culprit(object, &merge, &self.looks[last].commit.sha.clone()).await?;
+        let owners = self.looks[last].declared.objects.get(object).cloned().unwrap_or_default();
+        // If they do not follow each other, those between them cannot be built.
+        let commit = if at + 1 == last { self.culprit(object, &owners, &merge).await? } else { merge.clone() };
         let (_, after) = self.planner.step(self.start, &self.looks[last].trees).await?;
         let finished = self.planner.preview(&after, &self.looks[at].trees).await?;
-        let owners = self.looks[last].declared.objects.get(object).cloned().unwrap_or_default();
         let merged_by = Some(merge).filter(|merge| merge.sha != commit.sha);
         Ok(Removal { commit, merged_by, ..rule(object, &owners, &finished.plan, &finished.secrets) })
     }
 
-    /// Returns the commit of the merged branch that takes an object out, or the merge itself.
-    async fn culprit(&mut self, object: &ObjectId, merge: &Commit, before: &str) -> Result<Commit> {
-        let [first, second] = &merge.parents[..] else { return Ok(merge.clone()) };
-        if first != before {
-            return Ok(merge.clone());
-        }
-        let merged = self.checkout.line(second, MERGED_COMMITS, None, Some(first))?;
-        let mut newer: Option<Commit> = None;
-        let base = merged.last().and_then(|oldest| oldest.parents.first().cloned());
-        for commit in merged {
-            if self.declares(object, &commit.sha).await? {
-                // If the newest commit has it, the merge took it out.
-                return Ok(newer.unwrap_or_else(|| merge.clone()));
+    /// Returns the commit that takes an object out: `merge`, whose first parent has the object, or one of the branches that it
+    /// merges, and of those that were merged into them.
+    async fn culprit(&mut self, object: &ObjectId, owners: &BTreeSet<ObjectId>, merge: &Commit) -> Result<Commit> {
+        let mut culprit = merge.clone();
+        loop {
+            let parents = culprit.parents.clone();
+            let Some((first, tips)) = parents.split_first() else { return Ok(culprit) };
+            let mut found = None;
+            for tip in tips {
+                found = self.removal_in_branch(object, owners, tip, first).await?;
+                if found.is_some() {
+                    break;
+                }
             }
-            newer = Some(commit);
-        }
-        match (newer, base) {
-            (Some(oldest), Some(base)) if self.declares(object, &base).await? => Ok(oldest),
-            _ => Ok(merge.clone()),
+            match found {
+                Some(inner) => culprit = inner,
+                None => return Ok(culprit),
+            }
         }
     }
 
-    async fn declares(&mut self, object: &ObjectId, commit: &str) -> Result<bool> {
+    /// Returns the commit of a merged branch that takes an object out; `None` if the branch has the object, or never had it.
+    /// `onto` is the commit before the merge. Commits that cannot be built are left out.
+    async fn removal_in_branch(
+        &mut self,
+        object: &ObjectId,
+        owners: &BTreeSet<ObjectId>,
+        tip: &str,
+        onto: &str,
+    ) -> Result<Option<Commit>> {
+        let merged = self.checkout.line(tip, MERGED_COMMITS, None, Some(onto))?;
+        let (number, oldest) = (merged.len(), merged.last().cloned());
+        let mut newer = None;
+        for commit in merged {
+            match self.declares(object, owners, &commit.sha).await? {
+                Some(true) => return Ok(newer),
+                Some(false) => newer = Some(commit),
+                None => {}
+            }
+        }
+        let base = oldest.as_ref().and_then(|oldest| oldest.parents.first());
+        if let Some(base) = base
+            && self.declares(object, owners, base).await? == Some(true)
+        {
+            return Ok(newer);
+        }
+        let is_cut = oldest.is_some() && base.is_none() && self.checkout.is_shallow();
+        if is_cut || number == MERGED_COMMITS {
+            let why = if is_cut { SHALLOW.to_owned() } else { format!("only the last {number} are looked at") };
+            self.gaps.push(gap(&format!("older commits of the merged branch {}", short(tip)), why));
+        }
+        Ok(None)
+    }
+
+    /// Returns true if a commit declares an object; `None` if one of these owners cannot be built, so that it may.
+    async fn declares(&mut self, object: &ObjectId, owners: &BTreeSet<ObjectId>, commit: &str) -> Result<Option<bool>> {
         let trees = self.trees(commit)?;
         let declared = self.planner.declared(self.start, &trees, self.query.recorded, &|id| id == object).await?;
-        Ok(!declared.objects.is_empty())
+        let is_declared = !declared.objects.is_empty();
+        Ok((is_declared || !declared.leaves_open(owners)).then_some(is_declared))
     }
 
     /// Adds what keeps the absence from being certain: builds that are not known, and older commits.
-    fn add_gaps(&self, search: &mut Search) {
-        let mut open: BTreeSet<&ObjectId> = BTreeSet::new();
-        for look in &self.looks {
-            for (owner, reason) in &look.declared.unknown {
-                if open.insert(owner) {
-                    let subject = format!("{RESULTS}{owner} in commit {}", short(&look.commit.sha));
-                    search.gaps.push(gap(&subject, reason.to_string()));
-                }
-            }
-        }
-        if !search.searched.whole {
+    fn add_gaps(&mut self, searched: &Searched) {
+        self.gaps.extend(open_builds(&self.looks, |_, _| true));
+        if !searched.whole {
             let message = if self.checkout.is_shallow() {
-                "this is a shallow clone: `git fetch --unshallow` fetches the rest"
+                SHALLOW
             } else {
                 "the search ended before them; --max-commits, --since or --search-timeout allows more"
             };
-            search.gaps.push(gap("older commits", message.to_owned()));
+            self.gaps.push(gap("older commits", message.to_owned()));
         }
     }
+}
+
+/// Returns gaps for the owners of which it is not known what they declare in these commits, each once.
+fn open_builds(looks: &[Look], counts: impl Fn(&ObjectId, &Declared) -> bool) -> Vec<AnswerGap> {
+    let mut named: BTreeSet<&ObjectId> = BTreeSet::new();
+    let mut gaps = vec![];
+    for Look { commit, declared, .. } in looks {
+        for (owner, reason) in declared.unknown.iter().filter(|(owner, _)| counts(owner, declared)) {
+            if named.insert(owner) {
+                let subject = format!("{RESULTS}{owner} in commit {}", short(&commit.sha));
+                gaps.push(gap(&subject, reason.to_string()));
+            }
+        }
+    }
+    gaps
 }
 
 fn gap(subject: &str, message: String) -> AnswerGap {

@@ -22,6 +22,8 @@ pub struct Declared {
     pub objects: BTreeMap<ObjectId, BTreeSet<ObjectId>>,
     /// Owners of which it is not known what they declare.
     pub unknown: BTreeMap<ObjectId, Reason>,
+    /// Those of them that certainly apply nothing, so that what they applied before stays.
+    pub blocked: BTreeSet<ObjectId>,
 }
 
 impl Preview<'_> {
@@ -34,7 +36,10 @@ impl Preview<'_> {
             let key = &node.id.key;
             let owner = secrets.written(&ObjectId::new(GROUP, KIND, &key.namespace, &key.name));
             match node.last_pass().map(|pass| &pass.outcome) {
-                Some(PassOutcome::Blocked(reason)) => declared.leave_open(&owner, reason, &secrets),
+                Some(PassOutcome::Blocked(reason)) => {
+                    declared.leave_open(&owner, reason, &secrets);
+                    declared.blocked.insert(owner.clone());
+                }
                 Some(PassOutcome::Unknown(reason)) if !follows_another_tree(reason) => {
                     declared.leave_open(&owner, reason, &secrets);
                 }
@@ -67,6 +72,11 @@ impl Preview<'_> {
 }
 
 impl Declared {
+    /// Returns true if it is not known what one of these owners declares: it may be what it declared before.
+    pub fn leaves_open(&self, owners: &BTreeSet<ObjectId>) -> bool {
+        owners.iter().any(|owner| self.unknown.contains_key(owner))
+    }
+
     fn leave_open(&mut self, owner: &ObjectId, reason: &Reason, secrets: &SecretMask) {
         self.unknown.insert(owner.clone(), reason.with_texts(|text| secrets.mask(text)));
     }
