@@ -315,8 +315,9 @@ fn the_tools_of_the_server_give_the_documents_of_the_verbs() {
             tool(9, "why_gone", json!({"snapshot": snapshot, "object": "configmap/b", "namespace": "shop"})),
         ],
     );
-    let ids: Vec<u64> = answers.iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
-    assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7, 8, 9], "a notification has no answer");
+    let mut answers = answers;
+    answers.sort_by_key(|answer| answer["id"].as_u64());
+    assert_eq!(ids(&answers), [1, 2, 3, 4, 5, 6, 7, 8, 9], "a notification has no answer");
     assert_eq!(answers[0]["result"]["protocolVersion"], "2025-03-26");
     assert_eq!(answers[1]["result"], json!({}));
     let tools = answers[2]["result"]["tools"].as_array().unwrap();
@@ -338,6 +339,27 @@ fn the_tools_of_the_server_give_the_documents_of_the_verbs() {
     schemas::check_with(&tools[0]["outputSchema"], &failed["structuredContent"]);
     let message = failed["structuredContent"]["messages"][0].as_str().unwrap();
     assert!(message.starts_with("error: cannot open snapshot ../none.json"), "{message}");
+}
+
+fn ids(answers: &[Value]) -> Vec<u64> {
+    answers.iter().map(|answer| answer["id"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn the_server_answers_while_tools_run_and_a_cancelled_call_has_no_answer() {
+    let scene = Scene::new();
+    scene.record_three();
+    let plan = |id| tool(id, "plan", json!({"snapshot": "../clusters/eu.json", "directory": "."}));
+    let cancel = |id: u32| {
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}).to_string()
+    };
+    let lines =
+        [plan(1), plan(2), plan(3), plan(4), plan(4), cancel(3), cancel(2), cancel(9), request(5, "ping", json!({}))];
+    let mut answers = ask(&scene, &lines);
+    assert_eq!(answers.remove(0)["error"]["code"], -32600, "an id that is in use");
+    answers[1..].sort_by_key(|answer| answer["id"].as_u64());
+    assert_eq!(ids(&answers), [5, 1, 4]);
+    assert!(answers.iter().all(|answer| answer["result"]["isError"] != json!(true)), "{answers:#?}");
 }
 
 #[test]
@@ -579,10 +601,61 @@ fn the_history_of_the_deployed_commit_counts_and_not_that_of_the_checkout() {
     for words in [format!("commit {} by tests, ", &removal[..7]), ": take it out\n".to_owned(), ": join".to_owned()] {
         assert!(run.stdout.contains(&words), "{words:?}: {run}");
     }
+    // A merge of a merge, and one of three branches.
+    for (number, second) in ["inner", "third"].into_iter().enumerate() {
+        scene.git(&["checkout", "-q", "-b", &format!("one-{number}"), "main"]);
+        scene.folder.write("repo/apps/note.txt", second);
+        scene.git(&["add", "-A"]);
+        scene.git(&["commit", "-q", "-m", "note"]);
+        scene.git(&["checkout", "-q", "-b", &format!("two-{number}"), "main"]);
+        scene.git(&["rm", "-q", "apps/map-a.yaml"]);
+        scene.git(&["commit", "-q", "-m", "take a out"]);
+        let removal = scene.git(&["rev-parse", "HEAD"]);
+        let (one, two) = (format!("one-{number}"), format!("two-{number}"));
+        if second == "inner" {
+            scene.git(&["checkout", "-q", &one]);
+            scene.git(&["merge", "-q", "--no-ff", "-m", "inner", &two]);
+        }
+        scene.git(&["checkout", "-q", "-b", &format!("joined-{number}"), "main"]);
+        scene.git(&["merge", "-q", "--no-ff", "-m", "outer", &one, &two]);
+        scene.deployed = scene.git(&["rev-parse", "HEAD"]);
+        scene.record("clusters/eu.json", "2", ADDRESS, &["b", "c"]);
+        let run = ask(&scene, "a");
+        let words = format!("commit {} by tests, ", &removal[..7]);
+        assert!(run.code == 0 && run.stdout.contains(&words) && run.stdout.contains(": outer"), "{words:?}: {run}");
+    }
+    scene.git(&["checkout", "-q", "feature"]);
     // The history was rewritten: the deployed commit exists nowhere.
     scene.deployed = "0123456789abcdef0123456789abcdef01234567".to_owned();
     scene.record("clusters/eu.json", "2", ADDRESS, &["a", "c"]);
     let run = ask(&scene, "b");
     assert!(run.code == 5 && run.stderr.contains("its history was rewritten, or it is not fetched"), "{run}");
     assert!(run.stdout.contains(": two\n"), "{run}");
+}
+
+#[test]
+fn what_commits_with_submodules_declare_is_not_known() {
+    let mut scene = Scene::new();
+    scene.git(&["checkout", "-q", "-b", "other", "main"]);
+    let sub = "[submodule \"sub\"]\n\tpath = apps/sub\n\turl = https://example.invalid/sub.git\n";
+    scene.folder.write("repo/.gitmodules", sub);
+    scene.git(&["add", "-A"]);
+    scene.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{},apps/sub", scene.deployed)]);
+    scene.git(&["commit", "-q", "-m", "sub"]);
+    scene.git(&["rm", "-q", "apps/map-b.yaml"]);
+    scene.git(&["commit", "-q", "-m", "take b out"]);
+    scene.deployed = scene.git(&["rev-parse", "HEAD"]);
+    let ask = |recurses: bool| {
+        scene.record("clusters/eu.json", "2", ADDRESS, &["a", "c"]);
+        let path = scene.folder.path().join("clusters/eu.json");
+        let mut recorded: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        recorded["full"][0]["content"]["spec"]["recurseSubmodules"] = recurses.into();
+        std::fs::write(&path, recorded.to_string()).unwrap();
+        scene.run("inventory -n shop --snapshot ../clusters/eu.json --why-gone configmap/b")
+    };
+    let run = ask(false);
+    assert!(run.code == 0 && run.stdout.contains(": take b out\n"), "{run}");
+    let run = ask(true);
+    let words = "kustomization/apps -n flux-system declared it last; whether the deployed commit does is not known\n";
+    assert!(run.code == 5 && run.stdout.contains(words) && run.stderr.contains("submodules"), "{run}");
 }

@@ -3,9 +3,12 @@
 //! Source: the specification of 2025-06-18, modelcontextprotocol.io: JSON-RPC 2.0, one message a line. Four methods are
 //! needed, so no library is.
 
+mod calls;
 mod tools;
 
 use std::io::{BufRead, Read};
+use std::sync::mpsc;
+use std::thread;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -13,7 +16,8 @@ use serde_json::{Value, json};
 use super::Session;
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
-use tools::Refusal;
+use calls::{Calls, Task, TaskPart};
+use tools::{Call, Refusal};
 
 /// Versions of the protocol that have all that this server says, the newest first.
 const VERSIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
@@ -25,6 +29,24 @@ const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
+
+/// What the server reacts to.
+enum Event {
+    Message(Message),
+    /// A task of this number has its answer.
+    Answered {
+        number: u64,
+        answer: Value,
+    },
+    /// Standard input ended, or cannot be read.
+    End(std::io::Result<()>),
+}
+
+/// A line of standard input.
+enum Message {
+    Line(Vec<u8>),
+    TooLong,
+}
 
 /// Words for the program that asks.
 const INSTRUCTIONS: &str = "Read-only answers about GitOps in a Kubernetes cluster: what a commit deletes, what manages an \
@@ -43,73 +65,118 @@ const INSTRUCTIONS: &str = "Read-only answers about GitOps in a Kubernetes clust
   kubectl gitops mcp --context prod")]
 pub struct McpArgs {}
 
-/// Answers requests until standard input ends.
+/// Answers requests until standard input ends and every request is answered.
 ///
 /// # Errors
 /// If standard input cannot be read, or standard output cannot be written.
 pub async fn run(_: &McpArgs, session: &mut Session) -> Result<ExitCode> {
-    let mut input = std::io::stdin().lock();
-    loop {
-        let mut line = vec![];
-        let read = input.by_ref().take(MAX_MESSAGE).read_until(b'\n', &mut line).map_err(not_read)?;
-        if read == 0 {
-            return Ok(ExitCode::Done);
-        }
-        let is_cut = read as u64 == MAX_MESSAGE && line.last() != Some(&b'\n');
-        if is_cut {
-            input.skip_until(b'\n').map_err(not_read)?;
-        }
-        let answer = match serde_json::from_slice(&line) {
-            _ if is_cut => Some(failure(&Value::Null, INVALID_REQUEST, "the message is longer than 1 MiB")),
-            Ok(Value::Array(batch)) if !batch.is_empty() => answer_all(batch, session).await,
-            Ok(message) => answer(message, session).await,
-            Err(_) if line.trim_ascii().is_empty() => None,
-            Err(error) => Some(failure(&Value::Null, PARSE_ERROR, &format!("not JSON: {error}"))),
+    let (sender, events) = mpsc::channel();
+    let reader = sender.clone();
+    // It ends with the process if standard input stays open after an error.
+    thread::spawn(move || read(&reader));
+    let mut calls = Calls::new(sender);
+    let mut is_open = true;
+    while is_open || !calls.is_empty() {
+        let answer = match events.recv().expect("this thread has a sender too") {
+            Event::Message(message) => reply(message, session, &mut calls),
+            Event::Answered { number, answer } => calls.end(number).then_some(answer),
+            Event::End(read) => {
+                read.map_err(not_read)?;
+                is_open = false;
+                None
+            }
         };
+        calls.begin();
         if let Some(answer) = answer {
             session.terminal.raw(&format!("{answer}\n"))?;
         }
     }
+    Ok(ExitCode::Done)
 }
 
-/// Answers the messages of a batch, which the version 2025-03-26 has; `None` if all are notifications.
-async fn answer_all(batch: Vec<Value>, session: &Session) -> Option<Value> {
-    let mut answers = vec![];
-    for message in batch {
-        answers.extend(answer(message, session).await);
+/// Reads lines of standard input until it ends, or nobody takes them.
+fn read(events: &mpsc::Sender<Event>) {
+    let mut input = std::io::stdin().lock();
+    loop {
+        let message = next_message(&mut input);
+        let event = message.transpose().map_or(Event::End(Ok(())), |read| match read {
+            Ok(message) => Event::Message(message),
+            Err(error) => Event::End(Err(error)),
+        });
+        let is_end = matches!(event, Event::End(_));
+        if events.send(event).is_err() || is_end {
+            return;
+        }
     }
-    (!answers.is_empty()).then(|| answers.into())
 }
 
-/// Answers a message; `None` for a notification.
-async fn answer(message: Value, session: &Session) -> Option<Value> {
+/// Reads a line; `None` at the end.
+fn next_message(input: &mut impl BufRead) -> std::io::Result<Option<Message>> {
+    let mut line = vec![];
+    let read = input.by_ref().take(MAX_MESSAGE).read_until(b'\n', &mut line)?;
+    if read as u64 == MAX_MESSAGE && line.last() != Some(&b'\n') {
+        input.skip_until(b'\n')?;
+        return Ok(Some(Message::TooLong));
+    }
+    Ok((read > 0).then_some(Message::Line(line)))
+}
+
+/// Returns the answer to a message; `None` if there is none, or not yet.
+fn reply(message: Message, session: &Session, calls: &mut Calls) -> Option<Value> {
+    let Message::Line(line) = message else {
+        return Some(failure(&Value::Null, INVALID_REQUEST, "the message is longer than 1 MiB"));
+    };
+    let task = match serde_json::from_slice(&line) {
+        Ok(Value::Array(batch)) if !batch.is_empty() => {
+            // The version 2025-03-26 has batches.
+            let parts = batch.into_iter().filter_map(|message| answer(message, session, calls)).collect();
+            Task { parts, is_batch: true }
+        }
+        Ok(message) => Task { parts: answer(message, session, calls).into_iter().collect(), is_batch: false },
+        Err(_) if line.trim_ascii().is_empty() => return None,
+        Err(error) => return Some(failure(&Value::Null, PARSE_ERROR, &format!("not JSON: {error}"))),
+    };
+    calls.add(task)
+}
+
+/// Answers a message, or prepares the call of a tool; `None` for a notification.
+fn answer(message: Value, session: &Session, calls: &mut Calls) -> Option<TaskPart> {
     let (id, method) = (message.get("id").cloned(), message.get("method").and_then(Value::as_str));
     let is_request = message.get("jsonrpc").and_then(Value::as_str) == Some("2.0");
     let (true, Some(method)) = (is_request, method) else {
         let is_response = message.get("result").is_some() || message.get("error").is_some();
         return (!is_response).then(|| {
-            failure(
+            TaskPart::Answer(failure(
                 &id.unwrap_or_default(),
                 INVALID_REQUEST,
                 "not a request of JSON-RPC 2.0: jsonrpc and method are needed",
-            )
+            ))
         });
     };
-    let id = id?;
-    if !(id.is_string() || id.is_number()) {
-        return Some(failure(&Value::Null, INVALID_REQUEST, "the id of a request is a string or a number"));
-    }
     let params = message.get("params").cloned().unwrap_or_else(|| json!({}));
-    Some(match method {
-        "initialize" => success(&id, initialize(&params)),
-        "ping" => success(&id, json!({})),
-        "tools/list" => success(&id, json!({ "tools": tools::list() })),
-        "tools/call" => match tools::call(&params, session).await {
-            Ok(result) => success(&id, result),
-            Err(Refusal(why)) => failure(&id, INVALID_PARAMS, &why),
-        },
-        other => failure(&id, METHOD_NOT_FOUND, &format!("there is no method {other:?}")),
-    })
+    let Some(id) = id else {
+        if method == "notifications/cancelled" {
+            calls.cancel(&params["requestId"]);
+        }
+        return None;
+    };
+    let answer = if !(id.is_string() || id.is_number()) {
+        failure(&Value::Null, INVALID_REQUEST, "the id of a request is a string or a number")
+    } else if calls.has(&id) {
+        failure(&id, INVALID_REQUEST, "a request with this id is not answered yet")
+    } else {
+        match method {
+            "initialize" => success(&id, initialize(&params)),
+            "ping" => success(&id, json!({})),
+            "tools/list" => success(&id, json!({ "tools": tools::list() })),
+            "tools/call" => match Call::prepare(&params, session) {
+                Ok(call) => return Some(TaskPart::Call { id, call: Box::new(call) }),
+                Err(Refusal(why)) => failure(&id, INVALID_PARAMS, &why),
+            },
+            other => failure(&id, METHOD_NOT_FOUND, &format!("there is no method {other:?}")),
+        }
+    };
+    Some(TaskPart::Answer(answer))
 }
 
 fn initialize(params: &Value) -> Value {

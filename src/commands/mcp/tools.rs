@@ -11,6 +11,7 @@ use crate::commands::get::{self, GetArgs};
 use crate::commands::inventory::{self, InventoryArgs};
 use crate::commands::plan::{self, PlanArgs};
 use crate::exit::EXIT_STATUS;
+use crate::output::terminal::Collected;
 
 const PLAN: &str = include_str!("../../../docs/schemas/plan-v1.json");
 const INVENTORY: &str = include_str!("../../../docs/schemas/inventory-v1.json");
@@ -312,45 +313,71 @@ fn parse<T: Args>(words: Vec<OsString>) -> Result<T, Refusal> {
     })
 }
 
-/// Calls a tool, and returns its result: the exit code, the messages and the document of the verb.
-pub(super) async fn call(params: &Value, session: &Session) -> Result<Value, Refusal> {
-    let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
-    let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) else {
-        return Err(Refusal(format!("there is no tool {name:?}")));
-    };
-    let none = Map::new();
-    let given = match params.get("arguments") {
-        None => &none,
-        Some(Value::Object(given)) => given,
-        Some(_) => return Err(Refusal("arguments is an object".to_owned())),
-    };
-    let mut connection = ConnectionArgs { verb: tool.verb.name(), ..session.connection.clone() };
-    let words = tool.words(given, &mut connection)?;
-    let (terminal, collected) = session.terminal.collecting();
-    let mut own = Session::new(connection, terminal, chrono::Utc::now());
-    let outcome = match tool.verb {
-        Verb::Plan => plan::run(parse::<PlanArgs>(words)?, &mut own).await,
-        Verb::Inventory => inventory::run(&parse::<InventoryArgs>(words)?, &mut own).await,
-        Verb::Get => get::run(&parse::<GetArgs>(words)?, &mut own).await,
-    };
-    own.print_warnings();
-    let exit = outcome.unwrap_or_else(|error| {
-        own.terminal.failure(&error);
-        error.exit
-    });
-    let document = serde_json::from_str::<Value>(&collected.data.text()).ok();
-    let is_error = document.is_none();
-    let (_, meaning) = EXIT_STATUS.iter().find(|(code, _)| *code == exit).expect("the table has every code");
-    let words = format!("Exit code {}: {meaning}. {IS_DATA}", exit as u8);
-    let mut result = json!({ "exitCode": exit as u8, "messages": collected.messages.lines() });
-    if let Some(document) = document {
-        result["document"] = document;
+/// A call of a tool that is ready to run.
+pub(super) struct Call {
+    verb: VerbArgs,
+    session: Session,
+    collected: Collected,
+}
+
+/// Arguments of the verb of a call.
+enum VerbArgs {
+    Plan(Box<PlanArgs>),
+    Inventory(InventoryArgs),
+    Get(GetArgs),
+}
+
+impl Call {
+    /// Reads the parameters of a call.
+    pub(super) fn prepare(params: &Value, session: &Session) -> Result<Self, Refusal> {
+        let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+        let Some(tool) = TOOLS.iter().find(|tool| tool.name == name) else {
+            return Err(Refusal(format!("there is no tool {name:?}")));
+        };
+        let none = Map::new();
+        let given = match params.get("arguments") {
+            None => &none,
+            Some(Value::Object(given)) => given,
+            Some(_) => return Err(Refusal("arguments is an object".to_owned())),
+        };
+        let mut connection = ConnectionArgs { verb: tool.verb.name(), ..session.connection.clone() };
+        let words = tool.words(given, &mut connection)?;
+        let verb = match tool.verb {
+            Verb::Plan => VerbArgs::Plan(Box::new(parse(words)?)),
+            Verb::Inventory => VerbArgs::Inventory(parse(words)?),
+            Verb::Get => VerbArgs::Get(parse(words)?),
+        };
+        let (terminal, collected) = session.terminal.collecting();
+        Ok(Self { verb, session: Session::new(connection, terminal, chrono::Utc::now()), collected })
     }
-    Ok(json!({
-        "content": [{ "type": "text", "text": words }, { "type": "text", "text": result.to_string() }],
-        "structuredContent": result,
-        "isError": is_error,
-    }))
+
+    /// Returns the result: the exit code, the messages and the document of the verb.
+    pub(super) async fn run(self) -> Value {
+        let Self { verb, mut session, collected } = self;
+        let outcome = match verb {
+            VerbArgs::Plan(args) => plan::run(*args, &mut session).await,
+            VerbArgs::Inventory(args) => inventory::run(&args, &mut session).await,
+            VerbArgs::Get(args) => get::run(&args, &mut session).await,
+        };
+        session.print_warnings();
+        let exit = outcome.unwrap_or_else(|error| {
+            session.terminal.failure(&error);
+            error.exit
+        });
+        let document = serde_json::from_str::<Value>(&collected.data.text()).ok();
+        let is_error = document.is_none();
+        let (_, meaning) = EXIT_STATUS.iter().find(|(code, _)| *code == exit).expect("the table has every code");
+        let words = format!("Exit code {}: {meaning}. {IS_DATA}", exit as u8);
+        let mut result = json!({ "exitCode": exit as u8, "messages": collected.messages.lines() });
+        if let Some(document) = document {
+            result["document"] = document;
+        }
+        json!({
+            "content": [{ "type": "text", "text": words }, { "type": "text", "text": result.to_string() }],
+            "structuredContent": result,
+            "isError": is_error,
+        })
+    }
 }
 
 impl Verb {
