@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use super::page::{Page, Row, Section, Tone, gap_notices};
+use crate::output::plan::alike::{Alike, Block, blocks};
 use crate::output::plan::common::Common;
 use crate::output::plan::groups::{Group, NestedRow, groups};
 use crate::output::plan::{
     action, counts, fleet, has_own_reason, note, outcome_words, owner_explanation, remedies, shown_alarms, warnings,
-    way_without_loss,
+    way_without_loss, without_remarks,
 };
 use crate::output::text::prose::Prose;
 use crate::output::text::sanitize::one_line;
@@ -39,8 +40,8 @@ pub(super) fn fleet_page<'a>(fleet: &Fleet, plans: &'a [CommonPlan]) -> Page<'a>
     let mut page =
         Page { title: format!("Plan: {}", fleet::counts(fleet)), sections: vec![clusters], ..Page::default() };
     page.facts.extend(fleet::tree_text(fleet).map(|tree| ("Plan of", tree)));
-    let complete = if fleet.is_complete() { "yes" } else { "no: see the gaps" };
-    page.facts.push(("Complete", complete.to_owned()));
+    let gaps = fleet::gap_sentences(fleet);
+    page.facts.push(("Complete", complete(fleet.is_complete(), gaps.is_empty()).to_owned()));
     for alarm in fleet::alarm_lines(fleet) {
         page.notices.push((Tone::Bad, Prose::from("Alarm ").foreign(alarm)));
     }
@@ -48,7 +49,8 @@ pub(super) fn fleet_page<'a>(fleet: &Fleet, plans: &'a [CommonPlan]) -> Page<'a>
         let hint = remedies(fleet.alarms().iter().map(|alarm| &alarm.part));
         page.notices.push((Tone::Info, Prose::from(format!("Hint: {hint}."))));
     }
-    page.notices.extend(gap_notices(fleet.gaps()));
+    let gap = |gap: &Prose| gap.parts().iter().fold(Prose::from("Gap: "), |text, part| text.part(part.clone()));
+    page.notices.extend(gaps.iter().map(|sentence| (Tone::Warn, gap(sentence))));
     for CommonPlan { clusters, plan, differing } in plans {
         let place = fleet.place(clusters);
         if let Some(words) = fleet::differing_words(*differing) {
@@ -56,7 +58,8 @@ pub(super) fn fleet_page<'a>(fleet: &Fleet, plans: &'a [CommonPlan]) -> Page<'a>
         }
         page.notices.extend(notices(plan));
         page.sections.extend(sections(plan).into_iter().map(|section| {
-            let summary = format!("{}, {place}", section.summary);
+            let separator = if section.summary.is_empty() { "" } else { ", " };
+            let summary = format!("{}{separator}{place}", section.summary);
             Section { summary, ..section }
         }));
     }
@@ -73,12 +76,19 @@ fn facts(plan: &Plan) -> Vec<(&'static str, String)> {
     if let Some(recorded) = plan.recorded() {
         facts.push(("Recorded", recorded.format("%Y-%m-%d %H:%M UTC").to_string()));
     }
-    let complete = if plan.is_complete() { "yes" } else { "no: see the gaps" };
-    facts.push(("Complete", complete.to_owned()));
+    facts.push(("Complete", complete(plan.is_complete(), plan.gaps().is_empty()).to_owned()));
     facts.extend(
         plan.is_without_dry_runs().then(|| ("Dry-runs", "none: updates and refusals are not known".to_owned())),
     );
     facts
+}
+
+fn complete(is_complete: bool, has_no_gaps: bool) -> &'static str {
+    match (is_complete, has_no_gaps) {
+        (true, _) => "yes",
+        (false, true) => "no: see the owners that are unknown",
+        (false, false) => "no: see the gaps",
+    }
 }
 
 fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
@@ -100,15 +110,19 @@ fn notices(plan: &Plan) -> Vec<(Tone, Prose)> {
 }
 
 /// Returns a section per owner that deletes or changes objects, or of which that is not known, each below the one that
-/// blocks it, and one of the owners without changes.
+/// blocks it, and one of the owners without changes. Owners that are in doubt for the same reason are one section.
 fn sections(plan: &Plan) -> Vec<Section<'_>> {
     let diffs: HashMap<&ObjectId, &str> = plan.diffs().iter().map(|diff| (&diff.object, &*diff.text)).collect();
     let groups = groups(plan);
     let shown: HashSet<&OwnerId> = groups.iter().filter_map(|group| group.owner).collect();
-    let mut sections: Vec<Section<'_>> = groups.iter().map(|group| section(plan, group, &diffs)).collect();
+    let section = |block| match block {
+        Block::One(group) => section(plan, &group, &diffs),
+        Block::Alike(alike) => section_of_alike(plan, &alike),
+    };
+    let mut sections: Vec<Section<'_>> = blocks(plan, groups).into_iter().map(section).collect();
     let mut rest = Section::new("Owners without changes");
     let silent = plan.owners().iter().filter(|row| !shown.contains(&row.owner));
-    rest.rows.extend(silent.map(owner_row));
+    rest.rows.extend(silent.map(|row| owner_row(row, &row.reason.text())));
     if !rest.rows.is_empty() {
         rest.summary = pluralize(rest.rows.len(), "owner");
         sections.push(rest);
@@ -142,6 +156,17 @@ fn section<'a>(plan: &'a Plan, group: &Group<'a>, diffs: &HashMap<&'a ObjectId, 
     section
 }
 
+/// Returns the section of several owners with the same outcome for the same reason.
+fn section_of_alike<'a>(plan: &Plan, alike: &Alike<'_>) -> Section<'a> {
+    let first = alike.first();
+    let mut section = Section { depth: alike.depth, ..Section::new(alike.number()) };
+    section.tag = Some(outcome_tag(first.outcome));
+    section.notes.push(owner_explanation(plan, &without_remarks(first)));
+    let owners = alike.by_remark().into_iter().flatten();
+    section.rows = owners.map(|row| owner_row(row, &row.reason.remarks.join("; "))).collect();
+    section
+}
+
 /// Moves the rows at this depth and deeper into the row above them, or to the rows of the section.
 fn close<'a>(open: &mut Vec<Row<'a>>, depth: usize, rows: &mut Vec<Row<'a>>) {
     while open.len() > depth {
@@ -161,11 +186,11 @@ fn row<'a>(plan: &Plan, nested: NestedRow<'a>, common: &Common<'_>, diffs: &Hash
     row
 }
 
-fn owner_row(outcome: &OwnerOutcome) -> Row<'static> {
+fn owner_row(outcome: &OwnerOutcome, note: &str) -> Row<'static> {
     let OwnerId { kind, namespace, name, .. } = &outcome.owner;
     let (tone, words) = outcome_tag(outcome.outcome);
-    let note = Prose::default().foreign_after("", &outcome.reason.text());
-    Row::new((tone, words), &ObjectId::new("", kind, namespace, name), note)
+    let id = ObjectId::new("", kind, namespace, name);
+    Row::new((tone, words), &id, Prose::default().foreign_after("", note))
 }
 
 fn outcome_tag(outcome: Outcome) -> (Tone, String) {

@@ -120,3 +120,18 @@ fn a_plan_without_changes_is_a_page() {
     assert!(html.contains("<h1>Plan: nothing to prune</h1>"), "{html}");
     assert!(html.ends_with("</html>\n"));
 }
+
+#[test]
+fn owners_that_are_in_doubt_for_the_same_reason_are_one_section() {
+    let mut plan = plan(vec![]);
+    let unknown = |(number, remark): (usize, &str)| {
+        let remarks = vec![remark.to_owned()];
+        let reason = Reason { remarks, ..Reason::new(ReasonCode::NotFollowed, "helm is missing") };
+        OwnerOutcome::new(owner(&format!("o{number}")), Outcome::Unknown, reason)
+    };
+    plan.add_owners(["3 objects", "3 objects", "4 objects", "4 objects"].into_iter().enumerate().map(unknown));
+    let html = of_plan(&plan);
+    assert_eq!(html.matches("helm is missing").count(), 1, "{html}");
+    assert_eq!(html.matches("4 objects").count(), 2, "{html}");
+    assert!(html.contains("4 owners") && html.contains("o3"), "{html}");
+}

@@ -1,5 +1,7 @@
 //! Text of the plans of several clusters: a line for each cluster, and what they have in common once.
 
+use std::collections::BTreeSet;
+
 use super::grouped::{self, Lines};
 use super::{WITHOUT_DRY_RUNS, limitations, number_words, warnings, wide_table};
 use crate::output::format::{Look, Part, Render};
@@ -116,15 +118,20 @@ pub(crate) fn alarm_lines(fleet: &Fleet) -> Vec<String> {
     shown.map(|row| one_line(&format!("{}: {}", fleet.place(&row.clusters), row.part.detail)).into_owned()).collect()
 }
 
-/// Returns the gaps that can change the answer, but for the clusters without a plan, whose lines say why.
+/// Returns the gaps that can change the answer, but for the clusters without a plan, whose lines say why, and for what is the
+/// reason of an owner.
 pub(crate) fn gap_sentences(fleet: &Fleet) -> Vec<Prose> {
+    let of_owners = fleet.plans().flat_map(|(_, plan)| plan.unknown_owners()).map(|row| &*row.reason.detail);
+    let reasons: BTreeSet<&str> = of_owners.collect();
     let is_told = |group: &GapGroup<'_>| {
         let gap = group.first;
-        fleet.clusters().iter().any(|cluster| {
-            cluster.state == ClusterState::Failed
-                && gap.context.as_deref() == Some(&*cluster.name)
-                && gap.message == cluster.detail
-        })
+        let is_reason = reasons.iter().any(|reason| reason.starts_with(&*gap.message));
+        is_reason
+            || fleet.clusters().iter().any(|cluster| {
+                cluster.state == ClusterState::Failed
+                    && gap.context.as_deref() == Some(&*cluster.name)
+                    && gap.message == cluster.detail
+            })
     };
     let mut groups = GapGroup::of(fleet.gaps());
     groups.retain(|group| group.first.affects_answer && !is_told(group));
