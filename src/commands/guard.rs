@@ -243,6 +243,11 @@ fn print(guard: Guard, format: Format, users: Users, snapshot: &Snapshot, sessio
     };
     session.terminal.raw(&text)?;
     session.terminal.status(&format!("{named} may delete what is guarded only with an approval; approved: {approved}"));
+    for id in guard::approved_with_ended_annotations(&guard.approvals, snapshot, session.now) {
+        let ended = format!("{id} has an approval by annotation that ended, so its deletion is refused all the same");
+        session.terminal.warning(&ended);
+        session.terminal.hint(&format!("take it off: `kubectl annotate {id} {DELETION_APPROVED_UNTIL}-`"));
+    }
     for name in &users.assumed {
         let user = account_in_flux(name).user();
         session.terminal.warning(&format!("no Deployment {name} is in this cluster: {user} is assumed"));

@@ -1,11 +1,11 @@
 //! Findings about a guard: what is not installed as it should be, and approvals that ended or that nobody used.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::Value;
 
-use crate::kubernetes::object::{list_at, parse_time, text_at};
+use crate::kubernetes::object::{ObjectId, ObjectMetadata, list_at, parse_time, text_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::DELETION_APPROVED_UNTIL;
 use crate::text::join_limited;
@@ -81,14 +81,31 @@ fn is_default(key: &str, value: &Value) -> bool {
     }
 }
 
+/// Returns the objects whose deletion a plan approves by uid, and whose approval by annotation ended: both policies are asked, and one
+/// refuses. Without the annotation, the other one decides alone.
+pub fn approved_with_ended_annotations<'s>(
+    approvals: &BTreeMap<String, String>,
+    snapshot: &'s Snapshot,
+    now: DateTime<Utc>,
+) -> Vec<&'s ObjectId> {
+    let approved = snapshot.objects.iter().filter(|object| approvals.contains_key(&*object.uid));
+    let ended = approved.filter(|object| annotated_end(object).is_some_and(|end| end.is_some_and(|end| end <= now)));
+    ended.map(|object| &object.id).collect()
+}
+
+/// Returns the end of the approval by annotation; inside, `None` for an annotation that the policies do not read.
+fn annotated_end(object: &ObjectMetadata) -> Option<Option<DateTime<Utc>>> {
+    let until = object.annotations.get(DELETION_APPROVED_UNTIL)?;
+    // They read no fraction of a second and no other offset.
+    Some(parse_time(until).filter(|end| end.to_rfc3339_opts(SecondsFormat::Secs, true) == *until))
+}
+
 /// Returns the approvals that ended, that end nothing because they are no time, and those of a plan that were not used.
 pub fn approval_findings(config_map: Option<&Value>, snapshot: &Snapshot, now: DateTime<Utc>) -> Vec<String> {
     let mut findings = vec![];
     for object in &snapshot.objects {
         let Some(until) = object.annotations.get(DELETION_APPROVED_UNTIL) else { continue };
-        // The policies read no fraction of a second and no other offset.
-        let is_read = |end: &DateTime<Utc>| end.to_rfc3339_opts(SecondsFormat::Secs, true) == *until;
-        match parse_time(until).filter(is_read) {
+        match annotated_end(object).flatten() {
             Some(end) if end > now => {}
             Some(_) => findings.push(format!("the approval to delete {} ended at {until}", object.id)),
             None => findings.push(format!("the approval to delete {} is no time in UTC: {until:?}", object.id)),

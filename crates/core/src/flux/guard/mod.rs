@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::{Value, json};
 
-pub use check::{approval_findings, installation_findings};
+pub use check::{approval_findings, approved_with_ended_annotations, installation_findings};
 pub use users::{DELETING_CONTROLLERS, DeletingController, deployments, has_owners, is_owner_kind, users};
 
 use crate::flux::apply::admission::{ADMISSION, ADMISSION_V1, BINDING, POLICY};
@@ -39,8 +39,8 @@ pub const NAME: &str = "kubectl-gitops-guard";
 pub const NAMESPACE: &str = "kube-system";
 /// Label of the Leases of API servers. Source: Kubernetes v1.36.3 `pkg/controlplane/apiserver/server.go`.
 const IDENTITY: (&str, &str) = ("apiserver.kubernetes.io/identity", "kube-apiserver");
-/// Text of an annotation that is an approval.
-const TIME: &str = "^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$";
+/// Text of an annotation that is an approval. The API server refuses every deletion of an object for which `timestamp` fails.
+const TIME: &str = "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$";
 
 /// Kinds that are guarded together.
 #[derive(Debug)]

@@ -125,6 +125,12 @@ fn an_expression_says_what_an_approval_is() {
     assert!(allows(json!({}), Some(json!({"u": ""})), None));
     assert!(allows(until("2026-03-01T12:00:00Z"), None, None));
     assert!(!allows(until("true"), None, None) && !allows(until("2026-03-01T12:00:00+02:00"), None, None));
+    for no_time in ["2026-13-01T12:00:00Z", "2026-03-32T12:00:00Z", "2026-03-01T24:00:00Z", "2026-03-01T12:60:00Z"] {
+        assert!(
+            !allows(until(no_time), None, None) && allows(until(no_time), Some(json!({"u": ""})), None),
+            "{no_time}"
+        );
+    }
     let clock = Some("2026-03-01T12:00:00.123456Z");
     assert!(allows(json!({}), None, clock) && allows(until("true"), None, clock));
 }
@@ -180,4 +186,7 @@ fn findings_name_what_is_missing_different_or_over() {
     assert!(found[0].ends_with("/a -n n ended at 2026-03-01T11:00:00Z") && found[1].contains("\"soon\""), "{found:?}");
     assert!(found[2].contains("is no time in UTC: \"2026-03-01T15:00:00+02:00\""), "{found:?}");
     assert!(found[3].ends_with("/b -n n, which still exists"), "{found:?}");
+    let approvals = cluster.objects.iter().map(|claim| (claim.uid.to_string(), claim.id.to_string())).collect();
+    let ended = approved_with_ended_annotations(&approvals, &cluster, parse_time(NOW).unwrap());
+    assert_eq!(ended.iter().map(|id| &*id.name).collect::<Vec<_>>(), ["a"], "the policies read no other annotation");
 }
