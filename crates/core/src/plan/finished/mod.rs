@@ -94,8 +94,8 @@ impl<'a> Finish<'a> {
     ) -> (FinishedPlan, Result<(), String>) {
         plan.weigh_gaps(self.snapshot);
         add_volume_outcomes(&mut plan, self.snapshot);
-        if matches!(self.executor, Executor::Controllers(_)) {
-            add_references(&mut plan, self.snapshot);
+        if let Executor::Controllers(index) = &self.executor {
+            add_references(&mut plan, index);
             mark_expiring(&mut plan, self.snapshot);
         }
         let controllers = controllers(&plan, self.snapshot);

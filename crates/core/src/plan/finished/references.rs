@@ -1,9 +1,14 @@
 //! Adds to a plan which deleted objects are still needed by what stays.
 
+use std::collections::BTreeMap;
+
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::references::{Departures, Staying, StillReferenced};
 use crate::kubernetes::referrer::Referrer;
 use crate::kubernetes::snapshot::Snapshot;
+use crate::ownership::index::Index;
+use crate::ownership::schemes::flux_kustomization::KIND;
+use crate::ownership::{OwnerId, OwnershipStatus};
 use crate::plan::{Action, Plan, ReasonCode};
 
 /// Reasons of owners that name what they lack, so that it is not said twice.
@@ -16,11 +21,20 @@ const SAID_BY_OWNER: [ReasonCode; 6] = [
     ReasonCode::KubeConfigMissing,
 ];
 
-/// Finds the deleted objects that something which stays still refers to, and says so on their rows.
-pub(super) fn add_references(plan: &mut Plan, snapshot: &Snapshot) {
+/// Finds the deleted objects that something which stays still refers to, and says so on their rows. What a release or a
+/// ResourceSet applied that this change may turn to other objects is no alarm.
+pub(super) fn add_references(plan: &mut Plan, index: &Index<'_>) {
+    let snapshot = index.snapshot();
     let mut found = still_referenced(plan, snapshot);
+    let mut perhaps: BTreeMap<ObjectId, String> = BTreeMap::new();
     for found in &mut found {
         found.users.retain(|user| !is_said_by_owner(plan, &user.object));
+        let open = found.users.iter().find_map(|user| Some((user, changing_owner(plan, index, &user.object)?)));
+        if let Some((user, owner)) = open {
+            let remark = format!("still needed unless {owner} changes that: {} {}", user.object, user.usage);
+            perhaps.insert(found.object.clone(), remark);
+        }
+        found.users.retain(|user| changing_owner(plan, index, &user.object).is_none());
     }
     found.retain(|found| !found.users.is_empty() || found.kept_by.is_some());
     plan.update_changes(|change| {
@@ -31,9 +45,8 @@ pub(super) fn add_references(plan: &mut Plan, snapshot: &Snapshot) {
         if kept.is_some_and(|found| found.kept_by.is_some()) {
             change.reason.add_detail("once the claim is gone");
         }
-        if let Some(found) = found.iter().find(|found| found.object == change.object.id) {
-            change.reason.remarks.push(found.remark());
-        }
+        let certain = found.iter().find(|found| found.object == change.object.id).map(StillReferenced::remark);
+        change.reason.remarks.extend(certain.or_else(|| perhaps.remove(&change.object.id)));
     });
     plan.set_still_referenced(found);
 }
@@ -56,6 +69,18 @@ fn still_referenced(plan: &Plan, snapshot: &Snapshot) -> Vec<StillReferenced> {
 pub(super) fn live_referrers<'p>(plan: &'p Plan, snapshot: &'p Snapshot) -> impl Iterator<Item = &'p Referrer> {
     let recorded = snapshot.clusters().filter_map(|(_, cluster)| cluster.referrers.as_ref());
     plan.referrers().live.iter().chain(recorded).flatten()
+}
+
+/// Returns the release or ResourceSet that manages a live object, if this change affects it and it is not known what it will
+/// apply.
+fn changing_owner<'p>(plan: &'p Plan, index: &Index<'_>, object: &ObjectId) -> Option<&'p OwnerId> {
+    let mut changing = plan.unknown_owners().map(|row| &row.owner).filter(|owner| owner.kind != KIND).peekable();
+    changing.peek()?;
+    let managing = match index.snapshot().object(object).map(|live| index.status(live)) {
+        Some(OwnershipStatus::Managed(owner)) => vec![owner],
+        _ => index.recorded_by(object).to_vec(),
+    };
+    changing.find(|owner| managing.contains(owner))
 }
 
 /// Returns true if the reason of an owner names what it lacks.

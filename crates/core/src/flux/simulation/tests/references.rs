@@ -266,3 +266,37 @@ fn what_a_finalizer_keeps_is_not_created_again_before_it_is_gone() {
     assert_eq!(moved, ["beside", "free", "held", "inside-free", "inside-held", "shop"], "the claim does not come back");
     assert_eq!((row("free").0, row("free").1), (Action::Recreate, Certainty::Certain));
 }
+
+#[test]
+fn what_a_release_with_an_unknown_chart_may_change_raises_no_alarm() {
+    let release = |map: &str| {
+        let source = json!({"kind": "HelmRepository", "name": "charts"});
+        let chart = json!({"spec": {"chart": "web", "version": "1.0.0", "sourceRef": source}});
+        let spec = json!({"interval": "1h", "values": {"map": map}, "chart": chart});
+        object("helm.toolkit.fluxcd.io/v2", "HelmRelease", "web", &spec)
+    };
+    let files = |named: &str, map: &str| -> Files {
+        let manifests = vec![release(named), cm("other"), cm(map)];
+        vec![("root/apps.yaml", vec![ks("apps", "./apps", json!({}))]), ("apps/a.yaml", manifests)]
+    };
+    let mut cluster = TestCluster::new(&files("settings", "settings"));
+    cluster.snapshot.types.push(testing::resource_type("apps", "Deployment", "deployments", true));
+    let web = testing::object("apps", "Deployment", NS, "web");
+    let content = deployment(&json!([{"configMap": {"name": "settings"}}]));
+    let live = crate::kubernetes::object::Resource { object: web.clone(), content };
+    cluster.snapshot.referrers = Some(crate::kubernetes::referrer::Referrer::of_live(&live).into_iter().collect());
+    cluster.snapshot.objects.push(web);
+    let mut releases = cluster.snapshot.resources.iter_mut();
+    let full = releases.find(|full| &*full.object.id.kind == "HelmRelease").expect("the release is live");
+    let entry = json!({"id": format!("{NS}_web_apps_Deployment"), "v": "v1"});
+    full.content["status"]["inventory"] = json!({ "entries": [entry] });
+    cluster.snapshot.normalise();
+    let web = "deployment.apps/web -n flux-system mounts it";
+    let (alarms, rows) = said(&cluster, &files("new", "new"));
+    assert_eq!(alarms, [""; 0]);
+    let perhaps = format!("still needed unless helmrelease/web -n flux-system changes that: {web}");
+    assert_eq!(rows, [format!("settings: not-in-build: {perhaps}")]);
+    let (alarms, _) = said(&cluster, &files("settings", "new"));
+    let certain = format!("this deletes configmap/settings -n flux-system, which is still needed: {web}");
+    assert_eq!(alarms, [certain], "the release does not change");
+}

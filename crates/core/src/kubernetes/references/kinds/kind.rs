@@ -60,6 +60,7 @@ pub(in crate::kubernetes::references) const NOTHING: Kind = Kind {
 };
 
 pub(in crate::kubernetes::references) const STORAGE: &str = "storage.k8s.io";
+pub(in crate::kubernetes::references) const SNAPSHOT: &str = "snapshot.storage.k8s.io";
 pub(in crate::kubernetes::references) const NETWORKING: &str = "networking.k8s.io";
 pub(in crate::kubernetes::references) const GATEWAY: &str = "gateway.networking.k8s.io";
 pub(in crate::kubernetes::references) const EXPERIMENTAL_GATEWAY: &str = "gateway.networking.x-k8s.io";

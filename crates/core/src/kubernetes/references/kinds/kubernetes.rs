@@ -1,11 +1,10 @@
 //! Kinds of Kubernetes itself, and those of its own projects that have no network.
 
-use crate::kubernetes::references::kinds::kind::{ADMISSION, Field, Kind, NOTHING, STORAGE, field};
+use crate::kubernetes::references::kinds::kind::{ADMISSION, Field, Kind, NOTHING, SNAPSHOT, STORAGE, field};
 use crate::kubernetes::referrer::Usage;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const RESOURCE: &str = "resource.k8s.io";
-const SNAPSHOT: &str = "snapshot.storage.k8s.io";
 const FLOW_CONTROL: &str = "flowcontrol.apiserver.k8s.io";
 
 /// Fields with the service of a webhook.
@@ -46,8 +45,11 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         kind: "PersistentVolumeClaim",
         fields: &[
-            field("spec/storageClassName", STORAGE, "StorageClass", Usage::Uses),
-            // Only a claim without a volume still needs what it is filled from.
+            // Only a claim without a volume still needs its class, and what it is filled from.
+            Field {
+                unless: &[("spec/volumeName", &[])],
+                ..field("spec/storageClassName", STORAGE, "StorageClass", Usage::Uses)
+            },
             Field {
                 unless: &[("spec/volumeName", &[])],
                 ..field("spec/dataSource", "", "PersistentVolumeClaim", Usage::Uses)

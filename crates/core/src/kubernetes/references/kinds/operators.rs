@@ -1,6 +1,6 @@
 //! Kinds of other operators: workloads, autoscalers, databases.
 
-use crate::kubernetes::references::kinds::kind::{Field, Kind, NOTHING, STORAGE, field};
+use crate::kubernetes::references::kinds::kind::{Field, Kind, NOTHING, SNAPSHOT, STORAGE, field};
 use crate::kubernetes::referrer::Usage;
 
 const CROSSPLANE: &str = "apiextensions.crossplane.io";
@@ -66,7 +66,10 @@ pub(super) const KINDS: &[Kind] = &[
     Kind {
         group: POSTGRES,
         kind: "Cluster",
-        parts: &[("spec/backup/barmanObjectStore", STORE_FIELDS)],
+        parts: &[
+            ("spec/backup/barmanObjectStore", STORE_FIELDS),
+            ("spec/externalClusters/*/barmanObjectStore", STORE_FIELDS),
+        ],
         fields: &[
             field("spec/superuserSecret", "", "Secret", Usage::Reads),
             field("spec/bootstrap/initdb/secret", "", "Secret", Usage::Reads),
@@ -92,6 +95,8 @@ pub(super) const KINDS: &[Kind] = &[
             field("spec/imageCatalogRef", POSTGRES, "ImageCatalog", Usage::Uses),
             field("spec/imagePullSecrets/*", "", "Secret", Usage::PullsWith),
             field("spec/storage/storageClass", STORAGE, "StorageClass", Usage::Uses),
+            field("spec/backup/volumeSnapshot/className", SNAPSHOT, "VolumeSnapshotClass", Usage::Uses),
+            field("spec/backup/volumeSnapshot/walClassName", SNAPSHOT, "VolumeSnapshotClass", Usage::Uses),
             field("spec/walStorage/storageClass", STORAGE, "StorageClass", Usage::Uses),
         ],
         ..NOTHING
