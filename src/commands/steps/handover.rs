@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use crate::output::plan::warnings;
-use crate::output::steps::kubectl::{kubectl_name, shows_hold};
+use crate::output::steps::kubectl::{kubectl_name, shows_hold, waits_for_deletion};
 use crate::tools;
 use crate::tools::git::{Checkout, WorktreeState};
 use gitops_core::flux::handover::FIELD_MANAGER;
@@ -438,7 +438,7 @@ impl Role {
             let revision = if has_revision { ", at the new revision" } else { "" };
             format!("kubectl gitops get {kind}{names} -n {namespace} # Ready{revision}")
         });
-        revisions.chain(shows).chain(waits_for_deletion(&awaited.gone)).collect()
+        revisions.chain(shows).chain(waits_for_deletion(awaited.gone.keys())).collect()
     }
 
     fn way_back(self, has_patches: bool, has_commands: bool) -> &'static str {
@@ -502,19 +502,6 @@ fn show_holds(holds: &Holds) -> Vec<String> {
             field.json_path(),
             field.value
         )
-    });
-    commands.collect()
-}
-
-/// Returns the commands that wait until objects are gone, one for those of one type in one namespace.
-fn waits_for_deletion(gone: &BTreeMap<ObjectId, Box<str>>) -> Vec<String> {
-    let mut groups: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
-    for id in gone.keys() {
-        groups.entry((id.group_kind().to_string(), &id.namespace)).or_default().push(shell_word(&id.shown().name));
-    }
-    let commands = groups.into_iter().map(|((kind, namespace), names)| {
-        let (names, namespace) = (names.join(" "), shell_word(namespace));
-        format!("kubectl wait --for=delete {kind} {names} -n {namespace} --timeout=10m")
     });
     commands.collect()
 }
