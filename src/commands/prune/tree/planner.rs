@@ -44,7 +44,7 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_helmrelease;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::plan::subject::{SubjectContent, short};
-use gitops_core::plan::{Change, Fidelity, Plan, ReasonCode, Subject};
+use gitops_core::plan::{Change, Fidelity, OwnerOutcome, Plan, ReasonCode, Subject};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Time for the computation after the end of the time of a plan, when nothing more is built.
@@ -585,6 +585,12 @@ impl<'s> Planner<'s> {
         let sources = self.folders.keys().filter_map(|source| matching::source(snapshot, source));
         for obstacle in sources.flat_map(obstacles) {
             session.terminal.warning(&finished.secrets.mask_values(&obstacle.to_string()));
+        }
+        let is_unproven = |row: &OwnerOutcome| row.reason.code == ReasonCode::OtherKustomize;
+        if let Some(linked) = self.controller.kustomize.filter(|_| finished.plan.owners().iter().any(is_unproven)) {
+            session.hint_below(format!(
+                "--kustomize names the program that builds: the controller has kustomize {linked}"
+            ));
         }
         let Some(rehearsal) = &self.answerer.rehearsal else { return };
         if let Some(hint) = rehearsal.hint() {
