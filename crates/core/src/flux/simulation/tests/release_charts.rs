@@ -248,6 +248,13 @@ fn the_deployed_chart_is_read_from_the_folder_if_it_is_not_stored() {
     cluster.remote = None;
     cluster.charts = Some([("app-1".to_owned(), packed_chart(&[ABOUT, WEB, EXTRA]))].into());
     assert_eq!(cluster.rows(&tree(off())), set(&["delete extra"]));
+    // A release that is installed again has the chart of its HelmChart, wherever that is read from.
+    let mut failed = deployed(&tree(spec(json!({}))), &[ABOUT, WEB, EXTRA]);
+    failed.stored.clear();
+    failed.kustomization("app").content["status"]["history"][0]["status"] = "failed".into();
+    assert!(why(&failed, off()).contains("; --charts can name a folder that has app-1"), "{}", why(&failed, off()));
+    failed.charts = Some([("app-1".to_owned(), packed_chart(&[ABOUT, WEB, EXTRA]))].into());
+    assert!(failed.plan(&tree(off())).is_complete());
 }
 
 #[test]

@@ -330,7 +330,12 @@ pub(crate) fn first_chart(
             let stored = helm_chart(&live.content).and_then(|chart| comparison.state().input.snapshot.resource(&chart));
             let chart = stored.ok_or_else(|| "its HelmChart could not be read".to_owned())?;
             check_unchanged(comparison, &id.namespace, spec)?;
-            return Ok((stored_chart(comparison, chart)?, None));
+            let version = chart.text("/status/artifact/revision").unwrap_or_default();
+            let wanted = requested(spec, None)?;
+            // In a repository of charts a chart has the name that the spec asks for.
+            let name = text_at(&wanted.spec, "/chart");
+            let found = chart_of(comparison, id, chart, &wanted, (name, without_metadata(version)))?;
+            return Ok((found.with_version(version), None));
         }
         return other_chart(comparison, id, &source.object(), &requested(spec, None)?);
     }
@@ -588,32 +593,43 @@ fn deployed_chart(
     if !is_deployed {
         return Err(format!("{source} has revision {revision}, and {version} of its chart is deployed").into());
     }
-    let chart = match stored_chart(comparison, full) {
-        Err(Interrupt::Failed(why)) => {
-            let stem = format!("{name}-{}", without_metadata(version));
-            let is_in_repository = wanted.is_in_repository && &*source.kind == "HelmChart";
-            let input = &comparison.state().input;
-            match &input.charts {
-                Some(charts) if charts.contains(&stem) => {
-                    chart_of_folder(comparison, &stem)?.with_values_files(&wanted.spec)?
-                }
-                _ if is_in_repository && input.fetches_charts => {
-                    let exact = wanted.with_version(name, without_metadata(version));
-                    fetched_chart(comparison, &live.object.id, source, &exact)?.0
-                }
-                _ => {
-                    let fetch = if is_in_repository { ", and --allow-network fetches it" } else { "" };
-                    return Err(format!("{why}; --charts can name a folder that has {stem}{fetch}").into());
-                }
-            }
-        }
-        stored => stored?,
-    };
+    let chart = chart_of(comparison, &live.object.id, full, wanted, (name, without_metadata(version)))?;
     if chart.name != name || without_metadata(&chart.version) != without_metadata(version) {
         let Chart { name: found, version: other, .. } = &chart;
         return Err(format!("{source} has {found} {other}, and {name} {version} is deployed").into());
     }
     Ok(chart.with_version(version))
+}
+
+/// Returns a version of a chart that the cluster has: from the artifact of its source, from the folder of `--charts`, or, where that
+/// is allowed, from its repository of charts.
+fn chart_of(
+    comparison: &mut Comparison<'_, '_, '_>,
+    owner: &ObjectId,
+    source: &Resource,
+    wanted: &Requested,
+    (name, version): (&str, &str),
+) -> Asked<Chart> {
+    let why = match stored_chart(comparison, source) {
+        Err(Interrupt::Failed(why)) => why,
+        stored => return stored,
+    };
+    let stem = format!("{name}-{version}");
+    let is_in_repository = wanted.is_in_repository && &*source.object.id.kind == "HelmChart";
+    let input = &comparison.state().input;
+    match &input.charts {
+        Some(charts) if charts.contains(&stem) => {
+            Ok(chart_of_folder(comparison, &stem)?.with_values_files(&wanted.spec)?)
+        }
+        _ if is_in_repository && input.fetches_charts => {
+            let exact = wanted.with_version(name, version);
+            Ok(fetched_chart(comparison, owner, &source.object.id, &exact)?.0)
+        }
+        _ => {
+            let fetch = if is_in_repository { ", and --allow-network fetches it" } else { "" };
+            Err(format!("{why}; --charts can name a folder that has {stem}{fetch}").into())
+        }
+    }
 }
 
 /// Returns the chart in the artifact of a source.
