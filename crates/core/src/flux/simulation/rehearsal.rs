@@ -30,7 +30,9 @@ use crate::flux::simulation::model::node::NodeId;
 use crate::flux::simulation::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Standing};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
+use crate::flux::simulation::rows::applied_objects::{
+    applied_ids, applied_objects_if, interrupted_objects, last_runs, runs_before_suspension,
+};
 use crate::flux::simulation::rows::secret_names::secret_mask;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::namespaces::always_refused;
@@ -191,7 +193,7 @@ impl Rehearsal {
             return Box::new(FinishedPreview { plan, secrets });
         };
         let mut dry_runs = DryRuns::collect(&self.asked, answers);
-        dry_runs.retain_last_runs(&last_runs(state));
+        dry_runs.retain_last_runs(&last_runs(state), &runs_before_suspension(state));
         if self.is_endless {
             dry_runs.add_endless();
         }

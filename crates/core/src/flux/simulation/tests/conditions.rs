@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, ks, set};
 use super::premises::verified_with;
+use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::update::Update;
 use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry};
 use crate::kubernetes::snapshot::OtherVersion;
-use crate::plan::Certainty;
+use crate::plan::{Certainty, Change, ReasonCode};
 use crate::testing;
 
 /// Returns a dependency `d`, and a dependant `k` that loses `a` if `is_after`.
@@ -150,6 +152,26 @@ fn a_dependency_that_the_change_suspends_may_reconcile_the_new_revision_before()
     let checks = json!({"healthChecks": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "namespace": NS}]});
     let unhealthy = TestCluster::new(&two(checks.clone(), dependant.clone(), false));
     assert_eq!(unhealthy.rows(&after(checks)), set(&[]), "its health check fails before");
+}
+
+#[test]
+fn what_a_suspended_kustomization_may_change_before_is_a_row() {
+    let files = |suspend: bool, value: &str| {
+        let mut changed = cm("a");
+        changed["data"] = json!({ "v": value });
+        vec![("root/k.yaml", vec![ks("k", "./p", json!({ "suspend": suspend }))]), ("p/a.yaml", vec![changed])]
+    };
+    let mut cluster = TestCluster::new(&files(false, "1"));
+    let update = Update { reason: ReasonCode::Changed.into(), diff: String::new(), changes_content: true };
+    cluster.results.push((|applied| &*applied.id.name == "a", DryRunResult::Updated(update)));
+    let rows = |cluster: &TestCluster| {
+        let plan = cluster.plan(&files(true, "2"));
+        let row = |change: &Change| format!("{} {} {:?}", change.action, change.object.id.name, change.certainty);
+        plan.changes().iter().filter(|change| &*change.object.id.kind == "ConfigMap").map(row).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&cluster), ["update a Race"]);
+    cluster.kustomization("k").content["spec"]["suspend"] = true.into();
+    assert!(rows(&cluster).is_empty(), "it is suspended already");
 }
 
 #[test]
