@@ -308,7 +308,7 @@ fn free_addresses(manifest: &mut Value, live: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, resource_type, snapshot};
+    use crate::testing::resource_type;
 
     fn error(code: u16, message: &str) -> ApplyError<'_> {
         ApplyError { code: (code > 0).then_some(code), message, has_controllers_rights: false }
