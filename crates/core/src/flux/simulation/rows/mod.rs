@@ -12,6 +12,7 @@ pub(crate) mod owner_rows;
 mod read_kinds;
 pub(crate) mod references;
 pub(crate) mod secret_names;
+pub(crate) mod token_rows;
 mod untouched_owners;
 
 use std::collections::BTreeSet;
