@@ -846,6 +846,31 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_leave_an_owner_over_cost_more_than_marks() {
+        let state = |owners: Vec<Resource>, objects: &[&str]| {
+            let maps = objects.iter().map(|name| testing::object("", "ConfigMap", "shop", name));
+            testing::snapshot(maps.chain(owners.iter().map(|owner| owner.object.clone())).collect(), owners)
+        };
+        let owner = |name: &str, entries: &[&str]| testing::kustomization(name, entries);
+        let child = "flux-system_inner_kustomize.toolkit.fluxcd.io_Kustomization";
+        let (inner, map) = (owner("inner", &["shop_a__ConfigMap"]), "shop_b__ConfigMap");
+        let first = state(vec![owner("outer", &[child, map]), inner.clone()], &["a", "b"]);
+        let moved = owner("outer-two", &["shop_a__ConfigMap", map]);
+        let kept = state(vec![moved.clone(), inner], &["a", "b"]);
+        let clean = state(vec![moved], &["a", "b"]);
+        let orphaned = Holds::from([(key("outer"), Hold::Orphan)]);
+        let marked = Holds::from([(first.objects[0].id.clone(), Hold::Protect)]);
+        assert_eq!(leaving_over(&orphaned, &first, &kept), BTreeSet::from([key("outer")]));
+        assert_eq!(leaving_over(&orphaned, &first, &clean), BTreeSet::new());
+        assert_eq!(leaving_over(&marked, &first, &kept), BTreeSet::new(), "it has no setting");
+        assert!(Cost::of(&marked, &first, &clean) < Cost::of(&orphaned, &first, &kept));
+        assert!(Cost::of(&orphaned, &first, &clean) < Cost::of(&marked, &first, &clean));
+        let dropped = state(vec![owner("outer-two", &["shop_a__ConfigMap"])], &["a", "b"]);
+        assert_eq!(Cost::of(&orphaned, &first, &dropped), Cost::of(&marked, &first, &clean), "nothing is left over");
+        assert_eq!(staying(&first, &kept), BTreeSet::from([key("inner")]));
+    }
+
+    #[test]
     fn a_mark_that_the_new_owner_does_not_take_away_is_left() {
         let state = |annotations: &[(&str, &str)]| {
             let annotations = annotations.iter().copied().collect();
