@@ -239,12 +239,12 @@ fn merge_note(merged: &BTreeSet<String>, set_by: &str, into: Option<&str>) -> Op
     let more = if merged.len() == 1 { String::new() } else { format!(" and {} more", merged.len() - 1) };
     let Some(branch) = into else {
         return Some(format!(
-            "a merge of Git would keep what {set_by} set in {first}{more}: take it out of the result"
+            "a merge of Git would keep what {set_by} set in {first}{more}: take that out of the result"
         ));
     };
     Some(format!(
-        "a merge of Git would keep what {set_by} set in {first}{more}: `git merge -s ours {}` on the branch of the change leaves it \
-         out (only while {branch} has nothing else that is new)",
+        "a merge of Git would keep what {set_by} set in {first}{more}: before it, run `git merge -s ours {}` on the branch of the change, \
+         which leaves the files there as they are (only while {branch} has no other new commits)",
         shell_word(branch)
     ))
 }
@@ -356,11 +356,17 @@ impl Role {
     /// Returns the words that say what to do in this step.
     fn title(self, has_patches: bool, has_commands: bool) -> String {
         let what = match self {
-            Self::Hold if !has_patches => return "run the commands".to_owned(),
-            Self::Hold if has_commands => {
-                "commit this to the branch that is deployed, wait until Flux has applied it, and run the commands"
+            Self::Hold if !has_patches => {
+                return "run the commands: then the old owners delete nothing of what moves".to_owned();
             }
-            Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it",
+            Self::Hold if has_commands => {
+                "commit this to the branch that is deployed, wait until Flux has applied it, and run the commands: then the old \
+                 owners delete nothing of what moves"
+            }
+            Self::Hold => {
+                "commit this to the branch that is deployed, and wait until Flux has applied it: then the old owners delete nothing of \
+                 what moves"
+            }
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it",
             Self::Change if has_patches => {
                 "commit this to the branch that is deployed: it takes back what the steps before have set"

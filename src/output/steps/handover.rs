@@ -107,9 +107,10 @@ fn heading(handover: &Handover) -> String {
         }
         0 => "The change moves no object with loss: it can be merged at once.".to_owned(),
         lost => format!(
-            "Merged at once, the change deletes {} that something manages afterwards: {}. In {steps} nothing of it is deleted:",
+            "Merged at once, the change deletes {} that it should keep: {}. In {steps} {} deleted:",
             pluralize(lost, "object"),
-            join_limited(&handover.lost_at_once, NAMED)
+            join_limited(&handover.lost_at_once, NAMED),
+            if lost == 1 { "it is not" } else { "none of them is" }
         ),
     }
 }

@@ -15,8 +15,8 @@ use crate::tools::worktree;
 use gitops_core::flux::handover::leaving_out::LeavingOut;
 use gitops_core::flux::handover::patch::{Field, FilePatch, differ_in_holds, ends_holds, hold_in_tree, set_in_tree};
 use gitops_core::flux::handover::{
-    Hold, Holds, Loss, MAX_LISTS, all_holds, contested, left_behind, listed, losses, managed_below, managed_from_roots,
-    mark_left, next_holds, parked, put_to_sleep, resume, set_holds, unfollowed,
+    Cost, Hold, Holds, Loss, MAX_LISTS, all_holds, contested, leaving_over, left_behind, listed, losses, managed_below,
+    managed_from_roots, mark_left, next_holds, parked, put_to_sleep, resume, set_holds, staying, unfollowed,
 };
 use gitops_core::flux::simulation::DryRunScope;
 use gitops_core::flux::simulation::questions::FinishedPreview;
@@ -99,14 +99,8 @@ pub(crate) async fn find_handover(
     wanted.extend(asleep.objects.iter().cloned());
     let lost_at_once: Vec<ObjectId> = lost(&first, &wanted).into_iter().map(|loss| loss.object).collect();
     let goal = Goal { wanted, managed_at_once: listed(&first.last) };
-    let found = trees.find_list(&mut planner, &start, &goal, first, false).await;
-    let (list, best) = match found {
-        Ok(found) => found,
-        Err(error) => {
-            let first = trees.play(&mut planner, &start, &List::default()).await?;
-            trees.find_list(&mut planner, &start, &goal, first, true).await.map_err(|_| error)?
-        }
-    };
+    let (list, best) = trees.find(&mut planner, &start, &goal, &first).await?;
+    let best = best.unwrap_or(first);
     trees.ensure_resumable(&mut planner, &start, &list, &best, &goal.wanted).await?;
     if let Some(scope) = dry_runs {
         trees.ensure_applied(&mut planner, &start, &list.holds, scope, offline).await?;
@@ -157,6 +151,9 @@ struct Trees {
     change: StepTrees,
 }
 
+/// A list of steps, and its plans; `None` for the change alone.
+type Found = (List, Option<Played>);
+
 /// A list of steps.
 #[derive(Clone, Default)]
 struct List {
@@ -206,67 +203,95 @@ fn lost(played: &Played, wanted: &BTreeSet<ObjectId>) -> Vec<Loss> {
 }
 
 impl Trees {
-    /// Finds the shortest list that loses nothing. `first` is the change alone. With `marks` objects are marked in place of settings of
-    /// Kustomizations that stay.
+    /// Finds the shortest list that loses nothing. `first` is the change alone. What the settings of Kustomizations would leave over, or where
+    /// they do not help, objects are marked in their place.
     ///
     /// Fails if there is none, with the object and the rule that prevent it.
+    async fn find(
+        &self,
+        planner: &mut Planner<'_>,
+        start: &StepState<'_>,
+        goal: &Goal,
+        first: &Played,
+    ) -> Result<Found> {
+        let (live, mut tries) = (&*start.snapshot, 0);
+        let (mut best, mut marking) = (None, BTreeSet::new());
+        loop {
+            let found = self.find_list(planner, start, goal, first, &marking, &mut tries).await;
+            let blamed = match &found {
+                Ok((list, played)) => leaving_over(&list.holds, live, &played.as_ref().unwrap_or(first).last),
+                Err(_) if best.is_none() => staying(live, &first.last),
+                Err(_) => BTreeSet::new(),
+            };
+            let found = found.and_then(|found| ensure_good(found, live, first));
+            let found = match best.take() {
+                Some(best) => better(best, found, live, first),
+                None => found,
+            };
+            if blamed.is_subset(&marking) || tries >= MAX_LISTS {
+                return found;
+            }
+            marking.extend(blamed);
+            best = Some(found);
+        }
+    }
+
+    /// Finds the shortest list that loses nothing. Objects are marked in place of settings of the Kustomizations in `marking`.
+    /// `tries` is the number of lists that were tried.
     async fn find_list(
         &self,
         planner: &mut Planner<'_>,
         start: &StepState<'_>,
         goal: &Goal,
-        first: Played,
-        marks: bool,
-    ) -> Result<(List, Played)> {
-        let live = &start.snapshot;
+        first: &Played,
+        marking: &BTreeSet<ObjectId>,
+        tries: &mut usize,
+    ) -> Result<Found> {
+        let live = &*start.snapshot;
+        let index = Index::build(live);
         let lost = |played: &Played| -> Vec<Loss> {
-            let losses = lost(played, &goal.wanted).into_iter();
-            losses.map(|loss| if marks { loss.with_mark() } else { loss }).collect()
+            lost(played, &goal.wanted).into_iter().map(|loss| loss.with_mark(marking, &index)).collect()
         };
-        let (mut holds, mut tried, lost_first) = (Holds::new(), BTreeSet::new(), lost(&first));
-        let (mut best, mut vain, mut tried_lists) = (first, Holds::new(), 0);
-        while tried_lists < MAX_LISTS {
-            let lost = lost(&best);
+        let (mut holds, mut tried, lost_first) = (Holds::new(), BTreeSet::new(), lost(first));
+        let (mut best, mut vain) = (None::<Played>, Holds::new());
+        while *tries < MAX_LISTS {
+            let lost = lost(best.as_ref().unwrap_or(first));
             if lost.is_empty() {
                 break;
             }
-            tried_lists += 1;
-            holds = next_holds(&holds, &mut tried, &lost, live).map_err(|loss| no_list(&loss, &vain, &best))?;
-            best = self.play(planner, start, &List::of(&holds)).await?;
+            *tries += 1;
+            let next = next_holds(&holds, &mut tried, &lost, live);
+            holds = next.map_err(|loss| no_list(&loss, &vain, best.as_ref().unwrap_or(first)))?;
+            let played = self.play(planner, start, &List::of(&holds)).await?;
             // The first one that was tried costs least.
-            vain = best.without_effect.clone().into_iter().chain(vain).collect();
+            vain = played.without_effect.clone().into_iter().chain(vain).collect();
+            best = Some(played);
         }
-        if let Some(loss) = lost(&best).first() {
-            return Err(no_list(loss, &vain, &best));
+        let found = best.as_ref().unwrap_or(first);
+        if let Some(loss) = lost(found).first() {
+            return Err(no_list(loss, &vain, found));
         }
-        ensure_managed(&goal.managed_at_once, &best)?;
+        ensure_managed(&goal.managed_at_once, found)?;
         // What is not needed is left out.
         let mut leaving = LeavingOut::new(holds, &lost_first, live);
-        for _ in tried_lists..MAX_LISTS {
+        for _ in *tries..MAX_LISTS {
             let Some(fewer) = leaving.fewer() else { break };
+            *tries += 1;
             let played = self.play(planner, start, &List::of(&fewer)).await?;
             let is_good = goal.is_reached(&played);
             leaving.take(&lost(&played), is_good);
-            best = if is_good { played } else { best };
+            best = if is_good { Some(played) } else { best };
         }
-        let mut list = List::of(&leaving.into_holds());
-        if best.steps.iter().any(|found| found.role == Role::HeldChange) {
+        let list = List::of(&leaving.into_holds());
+        let ends_later = |played: &Played| played.steps.iter().any(|found| found.role == Role::HeldChange);
+        if best.as_ref().is_some_and(ends_later) {
             let shorter = List { ends_with_change: true, ..list.clone() };
             let played = self.play(planner, start, &shorter).await?;
             if goal.is_reached(&played) {
-                (list, best) = (shorter, played);
+                return Ok((shorter, Some(played)));
             }
         }
-        ensure_one_owner(live, &best)?;
-        match mark_left(&list.holds, live, &best.last) {
-            None => Ok((list, best)),
-            Some(id) => {
-                let field = Hold::Protect.field();
-                Err(Error::refused(format!(
-                    "no steps without loss: {id} would keep `{field}`, which no owner takes away"
-                )))
-            }
-        }
+        Ok((list, best))
     }
 
     /// Plans the steps of these holds: the holds alone, the change with those that must stay, and the change.
@@ -476,6 +501,29 @@ pub(super) fn patch(tree: &mut Tree, holds: &Holds, live: &Snapshot) -> Result<V
         })?;
     }
     Ok(FilePatch::between(&before, tree))
+}
+
+/// Returns the second list if it costs no more than the first one, else the first one. `first` is the change alone.
+fn better(one: Result<Found>, other: Result<Found>, live: &Snapshot, first: &Played) -> Result<Found> {
+    let cost = |(list, played): &Found| Cost::of(&list.holds, live, &played.as_ref().unwrap_or(first).last);
+    match (&one, &other) {
+        (_, Err(_)) => one,
+        (Ok(found), Ok(new)) if cost(new) > cost(found) => one,
+        _ => other,
+    }
+}
+
+/// Fails if a list gives an object a second owner, or leaves a mark on one. `first` is the change alone.
+fn ensure_good(found: Found, live: &Snapshot, first: &Played) -> Result<Found> {
+    let (list, played) = (&found.0, found.1.as_ref().unwrap_or(first));
+    ensure_one_owner(live, played)?;
+    match mark_left(&list.holds, live, &played.last) {
+        None => Ok(found),
+        Some(id) => {
+            let field = Hold::Protect.field();
+            Err(Error::refused(format!("no steps without loss: {id} would keep `{field}`, which no owner takes away")))
+        }
+    }
 }
 
 /// Fails if nothing manages an object after the steps that something would manage after the change at once: what should take it over

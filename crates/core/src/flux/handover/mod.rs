@@ -64,12 +64,12 @@ impl Loss {
         self.holder.as_ref().map(|(id, _)| id)
     }
 
-    /// Returns the same with a mark on the object itself in place of a setting of a Kustomization that stays: that setting would keep
+    /// Returns the same with a mark on the object itself in place of a setting of one of these Kustomizations: that setting would keep
     /// everything else that the Kustomization lets go of, too.
     #[must_use]
-    pub fn with_mark(self) -> Self {
-        match self.holder {
-            Some((_, [Hold::KeepInventory, ..])) => {
+    pub fn with_mark(self, marking: &BTreeSet<ObjectId>, live: &Index<'_>) -> Self {
+        match live_holder(&self, live) {
+            Some((holder, _)) if marking.contains(&holder) => {
                 Self { holder: Some((self.object.clone(), &[Hold::Protect])), ..self }
             }
             _ => self,
@@ -373,6 +373,40 @@ pub fn left_behind(first: &Snapshot, last: &Snapshot, owners: &[OwnerId]) -> Opt
     let index = Index::build(last);
     let mut objects = owners.iter().filter_map(|owner| Some(&index.owner(owner)?.object?.id));
     objects.find(|id| before.contains(*id) && !after.contains(*id)).cloned()
+}
+
+/// What the settings of a list cost. Less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost {
+    /// Number of owners that are left over, and go on to apply their objects.
+    owners: usize,
+    /// Number of marked objects, and of objects that are left over.
+    objects: usize,
+}
+
+impl Cost {
+    /// Returns the cost of these settings between two states.
+    pub fn of(holds: &Holds, first: &Snapshot, last: &Snapshot) -> Self {
+        let (left, index) = (left_over(first, last, []), Index::build(last));
+        let owners = left.iter().filter(|id| index.owner_of_object(id).is_some()).count();
+        let marks = holds.values().filter(|hold| **hold == Hold::Protect).count();
+        Self { owners, objects: marks + left.len() }
+    }
+}
+
+/// Returns the Kustomizations whose settings leave something over: marks on the objects that move would not.
+pub fn leaving_over(holds: &Holds, first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
+    let index = Index::build(first);
+    let left = left_over(first, last, []);
+    let owners = left.iter().flat_map(|id| index.recorded_by(id)).filter_map(|owner| index.owner(owner)?.object);
+    let is_set = |id: &&ObjectId| matches!(holds.get(*id), Some(Hold::Orphan | Hold::KeepInventory));
+    owners.map(|object| &object.id).filter(is_set).cloned().collect()
+}
+
+/// Returns the Kustomizations that are there before and after a change.
+pub fn staying(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
+    let live = first.resources.iter().map(|full| &full.object.id).filter(|id| id.is_here(GROUP, KIND));
+    live.filter(|id| last.object(id).is_some()).cloned().collect()
 }
 
 /// Sets the fields of holds in a state, as a commit of them does.
@@ -812,6 +846,31 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_leave_an_owner_over_cost_more_than_marks() {
+        let state = |owners: Vec<Resource>, objects: &[&str]| {
+            let maps = objects.iter().map(|name| testing::object("", "ConfigMap", "shop", name));
+            testing::snapshot(maps.chain(owners.iter().map(|owner| owner.object.clone())).collect(), owners)
+        };
+        let owner = |name: &str, entries: &[&str]| testing::kustomization(name, entries);
+        let child = "flux-system_inner_kustomize.toolkit.fluxcd.io_Kustomization";
+        let (inner, map) = (owner("inner", &["shop_a__ConfigMap"]), "shop_b__ConfigMap");
+        let first = state(vec![owner("outer", &[child, map]), inner.clone()], &["a", "b"]);
+        let moved = owner("outer-two", &["shop_a__ConfigMap", map]);
+        let kept = state(vec![moved.clone(), inner], &["a", "b"]);
+        let clean = state(vec![moved], &["a", "b"]);
+        let orphaned = Holds::from([(key("outer"), Hold::Orphan)]);
+        let marked = Holds::from([(first.objects[0].id.clone(), Hold::Protect)]);
+        assert_eq!(leaving_over(&orphaned, &first, &kept), BTreeSet::from([key("outer")]));
+        assert_eq!(leaving_over(&orphaned, &first, &clean), BTreeSet::new());
+        assert_eq!(leaving_over(&marked, &first, &kept), BTreeSet::new(), "it has no setting");
+        assert!(Cost::of(&marked, &first, &clean) < Cost::of(&orphaned, &first, &kept));
+        assert!(Cost::of(&orphaned, &first, &clean) < Cost::of(&marked, &first, &clean));
+        let dropped = state(vec![owner("outer-two", &["shop_a__ConfigMap"])], &["a", "b"]);
+        assert_eq!(Cost::of(&orphaned, &first, &dropped), Cost::of(&marked, &first, &clean), "nothing is left over");
+        assert_eq!(staying(&first, &kept), BTreeSet::from([key("inner")]));
+    }
+
+    #[test]
     fn a_mark_that_the_new_owner_does_not_take_away_is_left() {
         let state = |annotations: &[(&str, &str)]| {
             let annotations = annotations.iter().copied().collect();
@@ -868,11 +927,12 @@ mod tests {
         let object = given_away[0].object.clone();
         let mut both = live.clone();
         both.replace_object(&object, Some(testing::object("", "ConfigMap", "shop", "a")));
-        let marked = given_away.clone().map(Loss::with_mark);
+        let marked = given_away.clone().map(|loss| loss.with_mark(&BTreeSet::from([key("old")]), &Index::build(&both)));
         let marks = next_holds(&Holds::new(), &mut BTreeSet::new(), &marked, &both).unwrap();
         assert_eq!(marks, Holds::from([(object, Hold::Protect)]), "what else the owner lets go of goes");
         let deleted = [loss(&deletion("old", ReasonCode::OwnerDeleted))];
-        assert_eq!(deleted[0].clone().with_mark(), deleted[0], "it keeps nothing else");
+        let unmarked = deleted[0].clone().with_mark(&BTreeSet::new(), &Index::build(&live));
+        assert_eq!(unmarked, deleted[0], "its setting leaves nothing over");
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &deleted, &live).unwrap();
         assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]));
         let release = testing::flux_object("HelmRelease", serde_json::json!({}), &[]);

@@ -13,6 +13,7 @@ mod read_kinds;
 pub(crate) mod references;
 pub(crate) mod secret_names;
 pub(crate) mod token_rows;
+mod unknown_takers;
 mod untouched_owners;
 
 use std::collections::BTreeSet;
@@ -33,6 +34,7 @@ use kustomization_outcomes::{owner_outcomes, unknown_builds};
 use object_rows::{misread_names, row};
 use owner_rows::{add_affected_owners, add_stuck_owners, add_updates, mark_recreated, owner_rows};
 use read_kinds::read_kinds;
+use unknown_takers::doubt_what_may_be_taken;
 use untouched_owners::untouched_owners;
 
 /// Returns the plan of the last state. A state that is not stable is a gap.
@@ -70,6 +72,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     spread_unknown(&mut changes);
     changes.extend(owner_rows(state, consequences));
     changes.extend(misread_names(state));
+    doubt_what_may_be_taken(state, &mut changes);
     annotate_encrypted(state, &mut changes);
     for change in changes.iter_mut().filter(|change| change.is_deletion()) {
         if let Some(held) = state.live_object(&change.object.id).and_then(held_deletion) {
