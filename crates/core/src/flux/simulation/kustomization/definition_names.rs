@@ -51,7 +51,7 @@ impl DefinitionNames {
     }
 
     /// Returns a name that another definition of the group has too.
-    pub(super) fn shared_with(&self, other: &Self) -> Option<&str> {
+    pub(super) fn shared_with<'n>(&'n self, other: &'n Self) -> Option<&'n str> {
         if self.group != other.group || self.plural == other.plural {
             return None;
         }
