@@ -148,8 +148,14 @@ impl<'a> UsageContext<'a> {
                 let lower = verb.to_lowercase();
                 let same =
                     self.command.find_subcommand(&lower).map(|known| format!("did you mean {}?", known.get_name()));
-                let hint =
-                    same.or_else(|| other_name(&lower)).or_else(|| suggestion(error, ContextKind::SuggestedSubcommand));
+                let alike = || {
+                    let names: Vec<&str> = self.command.get_subcommands().map(Command::get_name).collect();
+                    nearest(&lower, names).map(|near| format!("did you mean {near}?"))
+                };
+                let hint = same
+                    .or_else(|| other_name(&lower))
+                    .or_else(|| suggestion(error, ContextKind::SuggestedSubcommand))
+                    .or_else(alike);
                 (format!("unknown command {verb:?} for `{}`", path_of(self.command)), hint)
             }
             ErrorKind::InvalidValue => {
