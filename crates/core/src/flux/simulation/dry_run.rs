@@ -154,14 +154,14 @@ impl<'r> DryRuns<'r> {
         };
         let possible = self.applied.iter().filter_map(|answered| {
             let applied = answered.applied;
-            let (spec, built, condition) = before_suspension.get(&(&applied.owner, &applied.id))?;
+            let &(spec, built, ref condition) = before_suspension.get(&(&applied.owner, &applied.id))?;
             let is_update = matches!(answered.result, DryRunResult::Updated(_)) && is_same(applied, (spec, built));
             is_update.then(|| (*answered, condition.clone()))
         });
         self.possible_updates = possible.collect();
         self.applied.retain(|Answered { applied, .. }| {
             let run = runs.get(&(&applied.owner, &applied.id));
-            run.is_some_and(|(spec, built)| is_same(applied, (spec, built)))
+            run.is_some_and(|&run| is_same(applied, run))
         });
     }
 

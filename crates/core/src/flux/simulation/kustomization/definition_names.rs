@@ -55,8 +55,9 @@ impl DefinitionNames {
         if self.group != other.group || self.plural == other.plural {
             return None;
         }
-        let resources = self.resources.intersection(&other.resources).filter(|name| !name.is_empty());
-        self.kinds.intersection(&other.kinds).chain(resources).map(String::as_str).next()
+        let mut kinds = self.kinds.iter().filter(|name| other.kinds.contains(*name));
+        let mut resources = self.resources.iter().filter(|name| !name.is_empty() && other.resources.contains(*name));
+        kinds.next().or_else(|| resources.next()).map(String::as_str)
     }
 }
 

@@ -280,7 +280,7 @@ impl<'a> Scopes<'a> {
 fn leaving_definitions(state: &State<'_>) -> BTreeSet<ObjectId> {
     let deleting = state.nodes.iter().flat_map(|node| {
         let listed = node.inventory.iter().filter(|id| id.is_definition());
-        listed.filter(|id| node.deletion.is_some() || node.last_pass().is_some_and(|last| last.prunes(id)))
+        listed.filter(move |id| node.deletion.is_some() || node.last_pass().is_some_and(|last| last.prunes(id)))
     });
     deleting.cloned().collect()
 }
