@@ -394,13 +394,19 @@ impl Cost {
     }
 }
 
-/// Returns the Kustomizations whose settings leave something over: marks on the objects that move would not.
+/// Returns the Kustomizations whose settings leave something over: marks on the objects that move would not. Where that is an owner, so that
+/// marks are needed, those that stay are among them: marks alone need no third step.
 pub fn leaving_over(holds: &Holds, first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
     let index = Index::build(first);
     let left = left_over(first, last, []);
     let owners = left.iter().flat_map(|id| index.recorded_by(id)).filter_map(|owner| index.owner(owner)?.object);
     let is_set = |id: &&ObjectId| matches!(holds.get(*id), Some(Hold::Orphan | Hold::KeepInventory));
-    owners.map(|object| &object.id).filter(is_set).cloned().collect()
+    let mut leaving: BTreeSet<ObjectId> = owners.map(|object| &object.id).filter(is_set).cloned().collect();
+    let later = Index::build(last);
+    if !leaving.is_empty() && left.iter().any(|id| later.owner_of_object(id).is_some()) {
+        leaving.extend(staying(first, last));
+    }
+    leaving
 }
 
 /// Returns the Kustomizations that are there before and after a change.
@@ -860,12 +866,14 @@ mod tests {
         let clean = state(vec![moved], &["a", "b"]);
         let orphaned = Holds::from([(key("outer"), Hold::Orphan)]);
         let marked = Holds::from([(first.objects[0].id.clone(), Hold::Protect)]);
-        assert_eq!(leaving_over(&orphaned, &first, &kept), BTreeSet::from([key("outer")]));
+        let all = BTreeSet::from([key("inner"), key("outer")]);
+        assert_eq!(leaving_over(&orphaned, &first, &kept), all, "marks alone need no third step");
         assert_eq!(leaving_over(&orphaned, &first, &clean), BTreeSet::new());
-        assert_eq!(leaving_over(&marked, &first, &kept), BTreeSet::new(), "it has no setting");
         assert!(Cost::of(&marked, &first, &clean) < Cost::of(&orphaned, &first, &kept));
         assert!(Cost::of(&orphaned, &first, &clean) < Cost::of(&marked, &first, &clean));
         let dropped = state(vec![owner("outer-two", &["shop_a__ConfigMap"])], &["a", "b"]);
+        assert_eq!(leaving_over(&orphaned, &first, &dropped), BTreeSet::from([key("outer")]));
+        assert_eq!(leaving_over(&marked, &first, &dropped), BTreeSet::new(), "it has no setting");
         assert_eq!(Cost::of(&orphaned, &first, &dropped), Cost::of(&marked, &first, &clean), "nothing is left over");
         assert_eq!(staying(&first, &kept), BTreeSet::from([key("inner")]));
     }
