@@ -369,7 +369,7 @@ impl Role {
             }
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it",
             Self::Change if has_patches => {
-                "commit this to the branch that is deployed: it takes back what the steps before have set"
+                "commit this to the branch that is deployed: it takes back what the steps before have changed"
             }
             Self::Change => "merge the change",
         };
