@@ -41,6 +41,8 @@ pub(crate) struct FoundHandover {
     /// Objects that are lost without it.
     pub(crate) lost_at_once: Vec<ObjectId>,
     pub(crate) holds: Holds,
+    /// Kustomizations whose rename comes in a step of its own, with their old and new names.
+    pub(crate) later: BTreeSet<ObjectId>,
     pub(crate) steps: Vec<FoundMove>,
     /// State after the last step.
     pub(crate) last: Snapshot,
@@ -116,7 +118,8 @@ pub(crate) async fn find_handover(
     let into = planner.subject().into.clone().filter(|_| behind != Behind::Others);
     let set_before = if let Behind::Settings(files) = behind { files } else { BTreeSet::new() };
     let Deployed { folder, sources, .. } = deployed;
-    Ok(FoundHandover { lost_at_once, holds: list.holds, steps, last, folder, sources, into, set_before, asleep })
+    let List { holds, later, .. } = list;
+    Ok(FoundHandover { lost_at_once, holds, later, steps, last, folder, sources, into, set_before, asleep })
 }
 
 /// Deployed content that the change does not have.
