@@ -541,7 +541,6 @@ fn cost((list, played): &Found, live: &Snapshot, first: &Played) -> Cost {
 
 /// Returns the second list if it costs no more than the first one, else the first one. `first` is the change alone.
 fn better(one: Result<Found>, other: Result<Found>, live: &Snapshot, first: &Played) -> Result<Found> {
-    let cost = |(list, played): &Found| Cost::of(&list.holds, live, &played.as_ref().unwrap_or(first).last);
     match (&one, &other) {
         (_, Err(_)) => one,
         (Ok(found), Ok(new)) if cost(new, live, first) > cost(found, live, first) => one,
