@@ -154,7 +154,11 @@ async fn plan(
             title: role.title(has_patches, has_acts),
             patches,
             commands: acts.iter().map(Act::command).collect(),
-            notes: if role == Role::Change { notes(&found, snapshot) } else { vec![] },
+            notes: match role {
+                Role::Hold => vec![],
+                Role::HeldChange => waiting_names(&found.later, snapshot).into_iter().collect(),
+                Role::Change => notes(&found, snapshot),
+            },
             done_when: role.done_when(&found.holds, &plan, &awaited),
             way_back: role.way_back(has_patches, has_acts).to_owned(),
             plan,
@@ -231,6 +235,15 @@ fn merged_files(roles: &[Role], steps: &[HandoverStep]) -> BTreeSet<String> {
         of_role.flat_map(|(_, step)| &step.patches).map(|patch| &*patch.file).collect()
     };
     (&files(Role::Hold) - &files(Role::HeldChange)).into_iter().map(str::to_owned).collect()
+}
+
+/// Says which Kustomizations keep their old names in a step.
+fn waiting_names(later: &BTreeSet<ObjectId>, first: &Snapshot) -> Option<String> {
+    let old: Vec<&ObjectId> = later.iter().filter(|id| first.object(id).is_some()).collect();
+    let names = join_limited(&old, NAMED);
+    (!old.is_empty()).then(|| {
+        format!("the old name of {names} stays until the next step: renamed in this one, it may delete what it has just created")
+    })
 }
 
 /// Says how the files of the change stay as they are when it is merged into this branch after steps that set something in others.
@@ -369,7 +382,7 @@ impl Role {
             }
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it",
             Self::Change if has_patches => {
-                "commit this to the branch that is deployed: it takes back what the steps before have set"
+                "commit this to the branch that is deployed: it takes back what the steps before have changed"
             }
             Self::Change => "merge the change",
         };

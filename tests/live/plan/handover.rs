@@ -300,7 +300,7 @@ fn steps_that_are_carried_out_keep_every_uid() {
     run.wait_for("step 2 of 3: merge the change together with this");
     moving.publish(true, Some(&run.patch(2)));
     run.wait_for(
-        "step 3 of 3: commit this to the branch that is deployed: it takes back what the steps before have set",
+        "step 3 of 3: commit this to the branch that is deployed: it takes back what the steps before have changed",
     );
     moving.publish(true, None);
     let (code, said) = run.end();

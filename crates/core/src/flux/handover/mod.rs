@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::flux::kinds::SOURCE_GROUP;
+use crate::flux::spec::KustomizationSpec;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::gap::{EFFECTS, Gap, GapKind};
@@ -392,21 +393,56 @@ impl Cost {
         let marks = holds.values().filter(|hold| **hold == Hold::Protect).count();
         Self { owners, objects: marks + left.len() }
     }
+
+    /// Returns true if an owner is left over.
+    pub fn leaves_owner(self) -> bool {
+        self.owners > 0
+    }
 }
 
-/// Returns the Kustomizations whose settings leave something over: marks on the objects that move would not.
+/// Returns the Kustomizations whose settings leave something over: marks on the objects that move would not. Where that is an owner, so that
+/// marks are needed, those that stay are among them: marks alone need no third step.
 pub fn leaving_over(holds: &Holds, first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
     let index = Index::build(first);
     let left = left_over(first, last, []);
     let owners = left.iter().flat_map(|id| index.recorded_by(id)).filter_map(|owner| index.owner(owner)?.object);
     let is_set = |id: &&ObjectId| matches!(holds.get(*id), Some(Hold::Orphan | Hold::KeepInventory));
-    owners.map(|object| &object.id).filter(is_set).cloned().collect()
+    let mut leaving: BTreeSet<ObjectId> = owners.map(|object| &object.id).filter(is_set).cloned().collect();
+    let later = Index::build(last);
+    if !leaving.is_empty() && left.iter().any(|id| later.owner_of_object(id).is_some()) {
+        leaving.extend(staying(first, last));
+    }
+    leaving
 }
 
 /// Returns the Kustomizations that are there before and after a change.
 pub fn staying(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
     let live = first.resources.iter().map(|full| &full.object.id).filter(|id| id.is_here(GROUP, KIND));
     live.filter(|id| last.object(id).is_some()).cloned().collect()
+}
+
+/// Returns the Kustomizations that apply others and get another name, and those with the same path that take their place. Their rename can wait
+/// for a step of its own.
+pub fn renamed_parents(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
+    let index = Index::build(first);
+    let place = |full: &Resource| {
+        let spec = KustomizationSpec::of(full);
+        (spec.source(&full.object.id.namespace), spec.path().to_owned())
+    };
+    let only_in = |of: &Snapshot, other: &Snapshot| -> Vec<Resource> {
+        let owners = of.resources.iter().filter(|full| full.object.id.is_here(GROUP, KIND));
+        owners.filter(|full| other.object(&full.object.id).is_none()).cloned().collect()
+    };
+    let is_parent = |full: &&Resource| match index.owner_of_object(&full.object.id).map(|owner| &owner.members) {
+        Some(Members::Listed(members)) => members.iter().any(|id| id.is(GROUP, KIND)),
+        _ => false,
+    };
+    let (gone, new) = (only_in(first, last), only_in(last, first));
+    let pairs = gone.iter().filter(is_parent).flat_map(|old| {
+        let twins = new.iter().filter(|new| place(new) == place(old));
+        twins.flat_map(|new| [&old.object.id, &new.object.id]).cloned().collect::<Vec<_>>()
+    });
+    pairs.collect()
 }
 
 /// Sets the fields of holds in a state, as a commit of them does.
@@ -860,14 +896,35 @@ mod tests {
         let clean = state(vec![moved], &["a", "b"]);
         let orphaned = Holds::from([(key("outer"), Hold::Orphan)]);
         let marked = Holds::from([(first.objects[0].id.clone(), Hold::Protect)]);
-        assert_eq!(leaving_over(&orphaned, &first, &kept), BTreeSet::from([key("outer")]));
+        let all = BTreeSet::from([key("inner"), key("outer")]);
+        assert_eq!(leaving_over(&orphaned, &first, &kept), all, "marks alone need no third step");
         assert_eq!(leaving_over(&orphaned, &first, &clean), BTreeSet::new());
-        assert_eq!(leaving_over(&marked, &first, &kept), BTreeSet::new(), "it has no setting");
         assert!(Cost::of(&marked, &first, &clean) < Cost::of(&orphaned, &first, &kept));
         assert!(Cost::of(&orphaned, &first, &clean) < Cost::of(&marked, &first, &clean));
         let dropped = state(vec![owner("outer-two", &["shop_a__ConfigMap"])], &["a", "b"]);
+        assert_eq!(leaving_over(&orphaned, &first, &dropped), BTreeSet::from([key("outer")]));
+        assert_eq!(leaving_over(&marked, &first, &dropped), BTreeSet::new(), "it has no setting");
         assert_eq!(Cost::of(&orphaned, &first, &dropped), Cost::of(&marked, &first, &clean), "nothing is left over");
         assert_eq!(staying(&first, &kept), BTreeSet::from([key("inner")]));
+    }
+
+    #[test]
+    fn a_parent_is_renamed_where_a_new_owner_has_its_path() {
+        let owner = |name: &str, path: &str, entries: &[&str]| {
+            let mut owner = testing::kustomization(name, entries);
+            owner.content["spec"] =
+                serde_json::json!({"path": path, "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+            owner
+        };
+        let state = |owners: Vec<Resource>| {
+            testing::snapshot(owners.iter().map(|owner| owner.object.clone()).collect(), owners)
+        };
+        let child = "flux-system_inner_kustomize.toolkit.fluxcd.io_Kustomization";
+        let first = state(vec![owner("outer", "./o", &[child]), owner("inner", "./i", &[])]);
+        let last = |path: &str| state(vec![owner("outer-two", path, &[]), owner("inner-two", "./i", &[])]);
+        let expected = BTreeSet::from([key("outer"), key("outer-two")]);
+        assert_eq!(renamed_parents(&first, &last("./o")), expected, "the inner one applies no Kustomization");
+        assert_eq!(renamed_parents(&first, &last("./p")), BTreeSet::new(), "its path has gone, so that it cannot wait");
     }
 
     #[test]
