@@ -63,11 +63,11 @@ impl Values {
     /// Returns true if both are the same values: helm-controller compares their digests, so neither comments nor the source of a
     /// value count.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let is_same_map = || self.merged_by_go().is_some_and(|merged| other.merged_by_go() == Some(merged));
-        self.numbers == other.numbers && (self.texts == other.texts || is_same_map())
+        (&self.texts, &self.numbers) == (&other.texts, &other.numbers)
+            || self.merged_by_go().is_some_and(|merged| other.merged_by_go() == Some(merged))
     }
 
-    /// Returns the texts as the one map that Go reads, without the numbers at paths; `None` if a text is no map, or is not read here.
+    /// Returns the values as the one map of which Go writes the digest; `None` if a text is no map, or is not read here.
     fn merged_by_go(&self) -> Option<Map<String, Value>> {
         let mut merged = Map::new();
         for text in &self.texts {
@@ -80,6 +80,11 @@ impl Values {
                 _ => return None,
             }
         }
+        self.overlay_numbers(&mut merged, |number| match number {
+            // Go writes a larger floating-point number with an exponent.
+            -999_999..=999_999 => json!(number as f64),
+            _ => json!(number),
+        });
         Some(merged)
     }
 
@@ -91,11 +96,15 @@ impl Values {
                 overlay(&mut merged, values);
             }
         }
-        for (path, number) in &self.numbers {
-            let value = path.iter().rev().fold(json!(number), |value, name| json!({name: value}));
-            overlay(&mut merged, value.as_object().cloned().unwrap_or_default());
-        }
+        self.overlay_numbers(&mut merged, |number| json!(number));
         Value::Object(merged)
+    }
+
+    fn overlay_numbers(&self, merged: &mut Map<String, Value>, written: impl Fn(i64) -> Value) {
+        for (path, number) in &self.numbers {
+            let value = path.iter().rev().fold(written(*number), |value, name| json!({name: value}));
+            overlay(merged, value.as_object().cloned().unwrap_or_default());
+        }
     }
 
     /// Adds a text that overrides what is there.
@@ -401,6 +410,8 @@ mod tests {
         let numbers =
             |number| Values { numbers: BTreeMap::from([(vec!["a".to_owned()], number)]), ..Values::default() };
         assert!(!numbers(1).is_same(&numbers(2)));
+        assert!(numbers(1).is_same(&values(&["a: 1"])), "their digests are the same");
+        assert!(!numbers(1_000_000).is_same(&values(&["a: 1000000"])));
     }
 
     #[test]

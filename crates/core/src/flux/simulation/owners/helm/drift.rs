@@ -96,16 +96,16 @@ pub(crate) fn correcting<'s>(
     id: &ObjectId,
 ) -> impl Iterator<Item = &'s ObjectId> {
     let releases = state.input.snapshot.resources.iter().filter(|live| live.object.id.is(GROUP, KIND));
-    let found = releases.filter(|live| {
+    let creates = |spec: &Value| corrects(spec) && !flag_at(spec, "/suspend") && !overlooks_objects(spec);
+    let found = releases.filter(move |live| {
         let release = &live.object.id;
-        let specs = state.specs_after(release);
-        let mut specs = specs.iter().chain([live.spec()]);
-        matches!(state.members(live), Members::Listed(members) if members.contains(id))
+        creates(live.spec())
             && live.is_true("Ready")
+            && matches!(state.members(live), Members::Listed(members) if members.contains(id))
             && state.affected_owner(release).is_none()
             && !consequences.may_be_deleted(release)
             && !state.live_object(id).is_some_and(is_marked)
-            && specs.all(|spec| corrects(spec) && !flag_at(spec, "/suspend") && !overlooks_objects(spec))
+            && state.specs_after(release).iter().all(creates)
     });
     found.map(|live| &live.object.id)
 }
