@@ -101,7 +101,7 @@ async fn a_chart_is_rendered_as_helm_controller_does_and_not_as_the_command_line
     let first = ChartRun { is_upgrade: false, ..run_of("a: {{ .Release.IsInstall }}\n", &[]) };
     assert!(rendered(first).await.unwrap().contains("a: true"));
     // In YAML the number is a floating-point number, which no template can compare with 3.
-    let numbers = vec![Private::new("a.b=3".to_owned())];
+    let numbers = vec!["a.b=3".to_owned()];
     let compared =
         ChartRun { numbers, ..run_of("{{ if eq .Values.a.b 3 }}a: {{ .Values.a.c }}{{ end }}\n", &["a: {c: d}"]) };
     assert!(rendered(compared).await.unwrap().contains("a: d"));

@@ -21,7 +21,6 @@ use gitops_core::bounds::CHART_ARCHIVE_SIZE;
 use gitops_core::flux::build::charts::remote::RemoteChart;
 use gitops_core::flux::build::charts::{ChartOutput, ChartRun, message_of_chart};
 use gitops_core::kubernetes::redact::redact_urls;
-use gitops_core::private::Private;
 
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
@@ -203,7 +202,7 @@ impl Helm {
         arguments.push((&run.namespace).into());
         arguments.extend(run.is_upgrade.then(|| "--is-upgrade".into()));
         arguments.extend(run.skips_schema.then(|| "--skip-schema-validation".into()));
-        for number in run.numbers.iter().map(Private::reveal) {
+        for number in &run.numbers {
             arguments.extend(["--set".into(), number.into()]);
         }
         if let Some(version) = &run.kube_version {

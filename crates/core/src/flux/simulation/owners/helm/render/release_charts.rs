@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::flux::build::Interrupt;
 use crate::flux::build::charts::remote::RemoteChart;
 use crate::flux::build::charts::stored_artifact::{StoredArtifact, chart_source};
-use crate::flux::build::charts::versions::{is_exact, select};
+use crate::flux::build::charts::versions::{differ, is_exact, select};
 use crate::flux::build::charts::{self, Chart, follows_revision, values_files};
 use crate::flux::simulation::kustomization::source_states::planned_artifact;
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
@@ -354,11 +354,12 @@ pub(crate) fn first_chart(
             let revision = live.text("/status/artifact/revision").unwrap_or_default();
             let digest = revision.rsplit('@').next().unwrap_or_default();
             let stored = stored_chart(comparison, live)?;
-            Ok((of_image(comparison.state(), &source, digest, stored), None))
+            Ok((of_image(comparison.state(), &source, &wanted.spec, digest, stored)?, None))
         }
         None => {
             let (found, assumption) = other_chart(comparison, id, &source, &wanted)?;
-            Ok((of_image(comparison.state(), &source, text_at(&wanted.spec, "/ref/digest"), found), assumption))
+            let digest = text_at(&wanted.spec, "/ref/digest");
+            Ok((of_image(comparison.state(), &source, &wanted.spec, digest, found)?, assumption))
         }
     }
 }
@@ -405,7 +406,8 @@ fn stored_charts(
     }
     if !is_same_source || old_chart.origin != new_chart.origin {
         let (found, assumption) = other_chart(comparison, &live.object.id, &new_source, &new_chart)?;
-        let new = of_image(comparison.state(), &new_source, text_at(&new_chart.spec, "/ref/digest"), found);
+        let digest = text_at(&new_chart.spec, "/ref/digest");
+        let new = of_image(comparison.state(), &new_source, &new_chart.spec, digest, found)?;
         return Ok(ReleaseCharts { old, new, assumption });
     }
     let references = comparison.chart_references(&live.object.id.namespace, new_spec)?;
@@ -441,14 +443,26 @@ fn is_deployed_image(live: &Resource, source: &ObjectId, old: &Requested, new: &
 /// Returns the chart of an image with the version that helm-controller gives it: with the digest of the image, unless its flags say
 /// otherwise. The digest is empty if it is not known.
 ///
+/// Fails if the tag of the image is another version: helm-controller then does nothing.
+///
 /// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `mutateChartWithSourceRevision`.
-fn of_image(state: &State<'_>, source: &ObjectId, digest: &str, chart: Chart) -> Chart {
-    if &*source.kind != "OCIRepository" || state.input.helm_controller.ignores_digests {
-        return chart;
+fn of_image(state: &State<'_>, source: &ObjectId, spec: &Value, digest: &str, chart: Chart) -> Result<Chart, String> {
+    if &*source.kind != "OCIRepository" {
+        return Ok(chart);
+    }
+    let [by_digest, by_range, tag] = ["/ref/digest", "/ref/semver", "/ref/tag"].map(|field| text_at(spec, field));
+    if by_digest.is_empty() && by_range.is_empty() && differ(&tag.replace('_', "+"), &chart.version) {
+        return Err(format!(
+            "helm-controller refuses its chart {}, which is not the version of the tag {tag}",
+            chart.version
+        ));
+    }
+    if state.input.helm_controller.ignores_digests {
+        return Ok(chart);
     }
     let shown = digest.split_once(':').and_then(|(_, digest)| digest.get(..12)).unwrap_or(UNKNOWN_REVISION);
     let version = format!("{}+{shown}", without_metadata(&chart.version));
-    chart.with_version(&version)
+    Ok(chart.with_version(&version))
 }
 
 /// Returns true if a release asks for the same version of a chart in a HelmRepository of another name, which is the same repository.
