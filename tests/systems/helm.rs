@@ -141,6 +141,8 @@ async fn a_chart_that_fails_or_never_ends_is_named() {
     let secret = ChartRun { is_private: true, ..run_of("{{ fail .Values.password }}", &["password: hunter2"]) };
     let hidden = rendered(secret).await.unwrap_err();
     assert_eq!(hidden, "helm fails to render it, with values of Secrets");
+    let large = rendered(run_of("a: {{ repeat 3000000000 \"x\" }}\n", &[])).await.unwrap_err();
+    assert_eq!(large, "helm fails to render it: it needs more than 2 GiB of memory");
     // Every round is cheap, and there are many of them.
     let endless = "{{ define \"x\" }}{{ range until 4000 }}{{ range until 4000 }}{{ range until 4000 }}{{ end }}{{ end }}{{ end }}{{ end }}\
                    {{ include \"x\" . }}";
