@@ -134,6 +134,10 @@ impl<'a> UsageContext<'a> {
         let (message, hint) = match error.kind() {
             ErrorKind::UnknownArgument => {
                 let flag = argument?;
+                // clap reads `-A=false` as the flags -A and -=.
+                if flag == "-=" {
+                    return Some(Error::usage("a flag that takes no value has a `=` behind it").hint(NO_VALUE));
+                }
                 let what = if flag.starts_with('-') { "unknown flag" } else { "unexpected argument" };
                 let known = self.mistyped_command().or_else(|| self.commands_with(&flag));
                 let hint = known.or_else(|| suggestion(error, ContextKind::SuggestedArg));
@@ -144,8 +148,14 @@ impl<'a> UsageContext<'a> {
                 let lower = verb.to_lowercase();
                 let same =
                     self.command.find_subcommand(&lower).map(|known| format!("did you mean {}?", known.get_name()));
-                let hint =
-                    same.or_else(|| other_name(&lower)).or_else(|| suggestion(error, ContextKind::SuggestedSubcommand));
+                let alike = || {
+                    let names: Vec<&str> = self.command.get_subcommands().map(Command::get_name).collect();
+                    nearest(&lower, names).map(|near| format!("did you mean {near}?"))
+                };
+                let hint = same
+                    .or_else(|| other_name(&lower))
+                    .or_else(|| suggestion(error, ContextKind::SuggestedSubcommand))
+                    .or_else(alike);
                 (format!("unknown command {verb:?} for `{}`", path_of(self.command)), hint)
             }
             ErrorKind::InvalidValue => {
@@ -162,6 +172,10 @@ impl<'a> UsageContext<'a> {
                 let reason = error.source().map(|reason| format!(": {reason}")).unwrap_or_default();
                 let value = context(error, ContextKind::InvalidValue)?;
                 (format!("invalid value {value:?} for {}{reason}", argument?), None)
+            }
+            ErrorKind::TooManyValues => {
+                let value = context(error, ContextKind::InvalidValue)?;
+                (format!("{} takes no value, but is given {value:?}", argument?), Some(NO_VALUE.to_owned()))
             }
             ErrorKind::MissingRequiredArgument => (format!("{} is required", argument?), None),
             ErrorKind::ArgumentConflict => match context(error, ContextKind::PriorArg) {
@@ -189,6 +203,9 @@ impl<'a> UsageContext<'a> {
         if matches!(flag, "-A" | "--all-namespaces") && WHOLE_CLUSTER.contains(&self.command.get_name()) {
             return Some(format!("leave it out: `{}` reads all namespaces without -n", path_of(self.command)));
         }
+        if self.command.get_arguments().any(|argument| is_written(argument, flag)) {
+            return Some(format!("write it after the command: `{} {flag}`", path_of(self.command)));
+        }
         if let Some(hint) = other_flag(self.command.get_name(), flag) {
             return Some(hint.to_owned());
         }
@@ -215,6 +232,9 @@ fn takes_next_word(command: &Command, flag: &str) -> bool {
 
 /// Verbs that look at the whole cluster unless `-n` limits them.
 const WHOLE_CLUSTER: [&str; 6] = ["inventory", "prune", "plan", "handover", "retire", "guard"];
+
+/// Hint for a flag with a value that it does not take.
+const NO_VALUE: &str = "leave the value out: the flag alone turns it on, and it is off without it";
 
 /// Adds the commands that take a flag, which is written with its dashes.
 fn commands_with(command: &Command, flag: &str, found: &mut Vec<String>) {

@@ -57,6 +57,9 @@ impl ResourceArgs {
                 }
             }
         }
+        if types.is_empty() {
+            return Err(unknown_type(first, served));
+        }
         if names.is_empty() {
             return Ok(Self::Types(types));
         }
@@ -66,6 +69,9 @@ impl ResourceArgs {
 
     /// Checks that objects can have these names, which become part of URLs.
     fn checked_names(names: Vec<(ResourceType, String)>) -> Result<Self> {
+        if names.iter().any(|(_, name)| name.is_empty()) {
+            return Err(Error::usage("resource name may not be empty"));
+        }
         match names.iter().find(|(_, name)| name.starts_with('.') || !name.chars().all(is_name_character)) {
             Some((_, name)) => Err(Error::usage(format!("{name:?} cannot be the name of an object"))),
             None => Ok(Self::Names(names)),
@@ -270,6 +276,16 @@ mod tests {
             kind("notification.toolkit.fluxcd.io", "Provider", &[]),
             kind("pkg.crossplane.io", "Provider", &[]),
         ]
+    }
+
+    #[test]
+    fn an_empty_word_names_nothing() {
+        let error = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            ResourceArgs::parse(&words, &served()).unwrap_err().to_string()
+        };
+        assert_eq!(error(&["ks", ""]), "resource name may not be empty");
+        assert_eq!(error(&[""]), "the server doesn't have a resource type \"\"");
     }
 
     fn read(words: &str) -> Result<String, Error> {

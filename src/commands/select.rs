@@ -87,6 +87,7 @@ impl SelectedObjects {
 impl Selection<'_> {
     /// Reads the objects from a cluster. Returns them with all types that the cluster serves.
     pub(crate) async fn read(self, cluster: &Cluster) -> Result<(SelectedObjects, Vec<ResourceType>)> {
+        self.selector.map(parse_selector).transpose()?;
         let served = cluster.discover().await?.types;
         let parsed = match ResourceArgs::parse(self.words, &served) {
             Ok(parsed) => parsed,

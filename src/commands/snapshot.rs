@@ -1,5 +1,6 @@
 //! `snapshot FILE`: records what every reading verb needs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -15,9 +16,12 @@ use crate::exit::ExitCode;
 use crate::tools::snapshot_file;
 use gitops_core::flux::build::charts::stored_artifact::charts_of_releases;
 use gitops_core::flux::build::config_maps_in_use;
+use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
-use gitops_core::text::pluralize;
+use gitops_core::text::{join_limited, pluralize};
 
+/// Number of objects that a warning names.
+const NAMED: usize = 5;
 /// Number of charts or ConfigMaps that are read at once.
 const READS_AT_ONCE: usize = 8;
 
@@ -109,7 +113,18 @@ async fn add_config_maps(snapshot: &mut Snapshot, cluster: &Cluster, session: &m
 
 /// Adds the charts of all HelmReleases. A chart that cannot be read is named in a warning: a plan that needs it says so.
 async fn add_charts(snapshot: &mut Snapshot, cluster: &Cluster, session: &mut Session) {
-    let fetches = charts_of_releases(snapshot).into_values().map(|artifact| async move {
+    let (mut charts, mut missing) = (BTreeMap::new(), BTreeMap::<String, Vec<&ObjectId>>::new());
+    for (release, artifact) in charts_of_releases(snapshot) {
+        match artifact {
+            Ok(artifact) => drop(charts.insert(artifact.digest.clone(), artifact)),
+            Err(why) => missing.entry(why).or_default().push(release),
+        }
+    }
+    for (why, releases) in missing {
+        let named = join_limited(&releases, NAMED);
+        session.terminal.warning(&format!("the chart of {named} is not recorded: {why}"));
+    }
+    let fetches = charts.into_values().map(|artifact| async move {
         let answer = cluster.fetch_artifact(&artifact).await.map_err(|failure| failure.to_string());
         (answer.and_then(|answer| artifact.check(&answer.body).map(|()| answer.body)), artifact)
     });

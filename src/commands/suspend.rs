@@ -6,7 +6,7 @@ use futures::future::join;
 
 use super::change::{ChangeArgs, ChangeResult, Verb};
 use super::{Session, elsewhere};
-use crate::cluster::config::args::duration;
+use crate::cluster::config::args::parse_duration;
 use crate::cluster::read::access::user_name;
 use crate::cluster::{Cluster, DryRun, PatchResult};
 use crate::error::{Error, Result};
@@ -106,7 +106,8 @@ fn lasting(text: &str) -> Result<TimeDelta, String> {
     if text.parse::<u64>().is_ok() {
         return Err("it needs a unit, such as 30m or 2h".to_owned());
     }
-    let lasting = TimeDelta::from_std(duration(text)?).unwrap_or(TimeDelta::MAX);
+    let lasting = TimeDelta::from_std(parse_duration(text).ok_or("it must be a duration such as 30m or 2h")?)
+        .unwrap_or(TimeDelta::MAX);
     if lasting < TimeDelta::seconds(1) {
         return Err("it must be at least 1s".to_owned());
     }

@@ -238,13 +238,16 @@ pub(super) fn fits(width: usize) -> bool {
     width < usize::from(Term::stderr().size().1)
 }
 
+/// Ctrl-D.
+const END_OF_INPUT: char = '\u{4}';
+
 /// Prints a prompt and reads a key as its answer; `None` after Ctrl-C.
 fn read_answer(terminal: &Term, prompt: &str) -> io::Result<Option<bool>> {
     terminal.write_str(prompt)?;
     loop {
         let answer = match terminal.read_key_raw()? {
             Key::Char('y' | 'Y') => Some(true),
-            Key::Char('n' | 'N') | Key::Enter | Key::Escape => Some(false),
+            Key::Char('n' | 'N' | END_OF_INPUT) | Key::Enter | Key::Escape => Some(false),
             Key::CtrlC => None,
             _ => continue,
         };

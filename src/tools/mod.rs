@@ -49,6 +49,9 @@ fn cannot_write(what: &str, path: &Path, error: &io::Error) -> Error {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             message.hint("use a directory that you may write to")
         }
+        io::ErrorKind::IsADirectory => {
+            message.hint(format!("name a file in it, such as {}", path.join("FILE").display()))
+        }
         io::ErrorKind::NotFound if !directory.exists() => {
             message.hint(format!("create the directory: mkdir -p {}", directory.display()))
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::tls;
@@ -101,7 +101,7 @@ async fn a_chart_is_rendered_as_helm_controller_does_and_not_as_the_command_line
     let first = ChartRun { is_upgrade: false, ..run_of("a: {{ .Release.IsInstall }}\n", &[]) };
     assert!(rendered(first).await.unwrap().contains("a: true"));
     // In YAML the number is a floating-point number, which no template can compare with 3.
-    let numbers = vec![Private::new("a.b=3".to_owned())];
+    let numbers = vec!["a.b=3".to_owned()];
     let compared =
         ChartRun { numbers, ..run_of("{{ if eq .Values.a.b 3 }}a: {{ .Values.a.c }}{{ end }}\n", &["a: {c: d}"]) };
     assert!(rendered(compared).await.unwrap().contains("a: d"));
@@ -141,6 +141,8 @@ async fn a_chart_that_fails_or_never_ends_is_named() {
     let secret = ChartRun { is_private: true, ..run_of("{{ fail .Values.password }}", &["password: hunter2"]) };
     let hidden = rendered(secret).await.unwrap_err();
     assert_eq!(hidden, "helm fails to render it, with values of Secrets");
+    let large = rendered(run_of("a: {{ repeat 3000000000 \"x\" }}\n", &[])).await.unwrap_err();
+    assert_eq!(large, "helm fails to render it: it needs more than 2 GiB of memory");
     // Every round is cheap, and there are many of them.
     let endless = "{{ define \"x\" }}{{ range until 4000 }}{{ range until 4000 }}{{ range until 4000 }}{{ end }}{{ end }}{{ end }}{{ end }}\
                    {{ include \"x\" . }}";
@@ -252,6 +254,40 @@ async fn a_repository_that_refuses_hangs_or_serves_too_much_is_a_reason() {
     let start = Instant::now();
     let why = pulled(&helm, format!("http://{hanging}"), "app").await.unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(20) && why.contains("3"), "{why}");
+}
+
+/// Headers of an answer that sends a client on, to a server that is in no source.
+static ELSEWHERE: OnceLock<[(&str, &str); 1]> = OnceLock::new();
+
+#[tokio::test]
+async fn a_repository_sends_helm_to_no_other_server_of_the_machine_or_its_network() {
+    ensure(&["helm"]).unwrap();
+    let helm = helm(&bin("helm"));
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/index.yaml", other.local_addr().unwrap());
+    ELSEWHERE.set([("Location", url.leak())]).unwrap();
+    let moved = repository(|path, _| match path {
+        "/index.yaml" => (302, &[("Location", "/new/index.yaml")], Some(vec![])),
+        "/new/index.yaml" => (200, &[], Some(INDEX.as_bytes().to_vec())),
+        _ => (200, &[], Some(packed_chart(10))),
+    });
+    assert!(pulled(&helm, format!("http://{moved}"), "app").await.is_ok(), "a server may send a client to itself");
+    let redirecting = repository(|_, _| (302, ELSEWHERE.get().unwrap(), Some(vec![])));
+    let why = pulled(&helm, format!("http://{redirecting}"), "app").await.unwrap_err();
+    assert!(why.contains("permission denied"), "{why}");
+    other.set_nonblocking(true).unwrap();
+    assert_eq!(other.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "nobody asked the other server");
+    let to_metadata = repository(|_, _| (302, &[("Location", "http://169.254.169.254/latest")], Some(vec![])));
+    let why = pulled(&helm, format!("http://{to_metadata}"), "app").await.unwrap_err();
+    assert!(why.contains("sends helm to 169.254.169.254:80, which is no public address"), "{why}");
+    let index = repository(|path, _| match path {
+        "/index.yaml" => {
+            (200, &[], Some(INDEX.replace("app-1.0.0.tgz", "https://10.0.0.1/app-1.0.0.tgz").into_bytes()))
+        }
+        _ => (404, &[], Some(vec![])),
+    });
+    let why = pulled(&helm, format!("http://{index}"), "app").await.unwrap_err();
+    assert!(why.contains("sends helm to 10.0.0.1:443, which is no public address"), "{why}");
 }
 
 /// Digests of the parts of a chart in the registry of the test.

@@ -262,7 +262,9 @@ impl Commit {
         if known.0 != commit {
             *known = (commit.to_owned(), self.difference(commit));
         }
-        Ok(known.1.as_ref().map(|lacks| format!("{object} to have the files of this step; {revision} {lacks}")))
+        let is_before = revision == full.text("/status/artifact/revision").unwrap_or_default();
+        let lacks = known.1.as_deref().map(|lacks| if is_before { "is the commit before it" } else { lacks });
+        Ok(lacks.map(|lacks| format!("{object} to have the files of this step; {revision} {lacks}")))
     }
 
     /// Returns how a commit differs from the files, for people; `None` if it does not.

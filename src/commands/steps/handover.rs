@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
 use crate::output::plan::warnings;
-use crate::output::steps::kubectl::{kubectl_name, shows_hold};
+use crate::output::steps::kubectl::{kubectl_name, shows_hold, waits_for_deletion};
 use crate::tools;
 use crate::tools::git::{Checkout, WorktreeState};
 use gitops_core::flux::handover::FIELD_MANAGER;
@@ -154,7 +154,11 @@ async fn plan(
             title: role.title(has_patches, has_acts),
             patches,
             commands: acts.iter().map(Act::command).collect(),
-            notes: if role == Role::Change { notes(&found, snapshot) } else { vec![] },
+            notes: match role {
+                Role::Hold => vec![],
+                Role::HeldChange => waiting_names(&found.later, snapshot).into_iter().collect(),
+                Role::Change => notes(&found, snapshot),
+            },
             done_when: role.done_when(&found.holds, &plan, &awaited),
             way_back: role.way_back(has_patches, has_acts).to_owned(),
             plan,
@@ -233,18 +237,27 @@ fn merged_files(roles: &[Role], steps: &[HandoverStep]) -> BTreeSet<String> {
     (&files(Role::Hold) - &files(Role::HeldChange)).into_iter().map(str::to_owned).collect()
 }
 
+/// Says which Kustomizations keep their old names in a step.
+fn waiting_names(later: &BTreeSet<ObjectId>, first: &Snapshot) -> Option<String> {
+    let old: Vec<&ObjectId> = later.iter().filter(|id| first.object(id).is_some()).collect();
+    let names = join_limited(&old, NAMED);
+    (!old.is_empty()).then(|| {
+        format!("the old name of {names} stays until the next step: renamed in this one, it may delete what it has just created")
+    })
+}
+
 /// Says how the files of the change stay as they are when it is merged into this branch after steps that set something in others.
 fn merge_note(merged: &BTreeSet<String>, set_by: &str, into: Option<&str>) -> Option<String> {
     let first = merged.first()?;
     let more = if merged.len() == 1 { String::new() } else { format!(" and {} more", merged.len() - 1) };
     let Some(branch) = into else {
         return Some(format!(
-            "a merge of Git would keep what {set_by} set in {first}{more}: take it out of the result"
+            "a merge of Git would keep what {set_by} set in {first}{more}: take that out of the result"
         ));
     };
     Some(format!(
-        "a merge of Git would keep what {set_by} set in {first}{more}: `git merge -s ours {}` on the branch of the change leaves it \
-         out (only while {branch} has nothing else that is new)",
+        "a merge of Git would keep what {set_by} set in {first}{more}: before it, run `git merge -s ours {}` on the branch of the change, \
+         which leaves the files there as they are (only while {branch} has no other new commits)",
         shell_word(branch)
     ))
 }
@@ -356,14 +369,20 @@ impl Role {
     /// Returns the words that say what to do in this step.
     fn title(self, has_patches: bool, has_commands: bool) -> String {
         let what = match self {
-            Self::Hold if !has_patches => return "run the commands".to_owned(),
-            Self::Hold if has_commands => {
-                "commit this to the branch that is deployed, wait until Flux has applied it, and run the commands"
+            Self::Hold if !has_patches => {
+                return "run the commands: then the old owners delete nothing of what moves".to_owned();
             }
-            Self::Hold => "commit this to the branch that is deployed, and wait until Flux has applied it",
+            Self::Hold if has_commands => {
+                "commit this to the branch that is deployed, wait until Flux has applied it, and run the commands: then the old \
+                 owners delete nothing of what moves"
+            }
+            Self::Hold => {
+                "commit this to the branch that is deployed, and wait until Flux has applied it: then the old owners delete nothing of \
+                 what moves"
+            }
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it",
             Self::Change if has_patches => {
-                "commit this to the branch that is deployed: it takes back what the steps before have set"
+                "commit this to the branch that is deployed: it takes back what the steps before have changed"
             }
             Self::Change => "merge the change",
         };
@@ -438,7 +457,7 @@ impl Role {
             let revision = if has_revision { ", at the new revision" } else { "" };
             format!("kubectl gitops get {kind}{names} -n {namespace} # Ready{revision}")
         });
-        revisions.chain(shows).chain(waits_for_deletion(&awaited.gone)).collect()
+        revisions.chain(shows).chain(waits_for_deletion(awaited.gone.keys())).collect()
     }
 
     fn way_back(self, has_patches: bool, has_commands: bool) -> &'static str {
@@ -502,19 +521,6 @@ fn show_holds(holds: &Holds) -> Vec<String> {
             field.json_path(),
             field.value
         )
-    });
-    commands.collect()
-}
-
-/// Returns the commands that wait until objects are gone, one for those of one type in one namespace.
-fn waits_for_deletion(gone: &BTreeMap<ObjectId, Box<str>>) -> Vec<String> {
-    let mut groups: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
-    for id in gone.keys() {
-        groups.entry((id.group_kind().to_string(), &id.namespace)).or_default().push(shell_word(&id.shown().name));
-    }
-    let commands = groups.into_iter().map(|((kind, namespace), names)| {
-        let (names, namespace) = (names.join(" "), shell_word(namespace));
-        format!("kubectl wait --for=delete {kind} {names} -n {namespace} --timeout=10m")
     });
     commands.collect()
 }

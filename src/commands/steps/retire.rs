@@ -14,7 +14,7 @@ use crate::commands::{Session, owners};
 use crate::error::{Error, Result};
 use crate::exit::ExitCode;
 use crate::output::format::{self, Format, Render};
-use crate::output::steps::kubectl::{kubectl_name, shows_hold};
+use crate::output::steps::kubectl::{shows_hold, waits_for_deletion};
 use crate::suggest::nearest;
 use gitops_core::flux::handover::HandoverStep;
 use gitops_core::flux::handover::patch::Hold;
@@ -314,8 +314,8 @@ fn proposed(number: usize, step: FoundStep, acts: &[Act]) -> HandoverStep {
         (true, false) => "run the commands",
         (true, true) => "nothing is to do",
     };
-    let gone = awaited.gone.keys().map(|id| format!("kubectl wait --for=delete {} --timeout=10m", kubectl_name(id)));
-    let done_when: Vec<String> = gone.chain(awaited.set.iter().map(|(id, hold)| shows_hold(id, *hold))).collect();
+    let set = awaited.set.iter().map(|(id, hold)| shows_hold(id, *hold));
+    let done_when = waits_for_deletion(awaited.gone.keys()).into_iter().chain(set).collect();
     let way_back = way_back(removes.is_empty(), !patches.is_empty(), !commands.is_empty());
     HandoverStep {
         number,

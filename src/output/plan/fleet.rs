@@ -77,7 +77,8 @@ impl Render for Fleet {
 /// Returns the words for objects that are deleted with those of a plan, if there are any.
 pub(crate) fn differing_words(number: usize) -> Option<String> {
     let objects = pluralize(number, "more object");
-    (number > 0).then(|| format!("and with them {objects} with other names in each cluster (-o json lists them)"))
+    (number > 0)
+        .then(|| format!("and with them {objects} in all clusters together, whose names differ (-o json lists them)"))
 }
 
 /// Returns the tree that is planned, if it and its sources are the same for all clusters.

@@ -228,7 +228,7 @@ impl Lines {
         let mut rows = plan.changes().iter().filter(|change| !is_updated(change) && !change.is_old_record());
         let has_races = rows.any(|change| change.certainty == Certainty::Race);
         let gaps = gap_messages(plan);
-        let contested: Vec<String> = plan.contested().iter().map(|row| contested(row).to_string()).collect();
+        let contested: Vec<String> = contested(plan).iter().map(Prose::to_string).collect();
         let encrypted: Vec<String> = not_compared(plan).iter().map(ToString::to_string).collect();
         let upgrade: Vec<String> =
             plan.controller_upgrade().map(controller_upgrade).iter().map(Prose::to_string).collect();

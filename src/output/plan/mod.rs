@@ -6,7 +6,7 @@ pub(crate) mod fleet;
 mod grouped;
 pub(crate) mod groups;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::format::{Look, Part, Render};
 use super::report::{self, ReportedFinding};
@@ -19,6 +19,7 @@ use common::Common;
 use gitops_core::flux::guard;
 use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ObjectId;
+use gitops_core::ownership::OwnerId;
 use gitops_core::plan::alarm::{AlarmCode, Remedy};
 use gitops_core::plan::grave::GraveKind;
 use gitops_core::plan::{
@@ -460,7 +461,11 @@ fn owner_reason(plan: &Plan, row: &OwnerOutcome) -> String {
 /// Returns warnings about rules that change, objects of several owners, objects that finalizers keep terminating, and updates that are
 /// not in the plan.
 pub fn warnings(plan: &Plan) -> Vec<Prose> {
-    let contested = limited(plan.contested(), contested, "applied by more than one owner");
+    let mut contested = contested(plan);
+    if contested.len() > NAMED {
+        contested.truncate(NAMED);
+        contested.push("more objects are applied by more than one owner; -o json lists them".into());
+    }
     let blocked = limited(plan.blocked_by_finalizers(), blocked_by_finalizers, "blocked by finalizers");
     let upgrade = plan.controller_upgrade().map(controller_upgrade);
     upgrade.into_iter().chain(contested).chain(blocked).chain(not_compared(plan)).collect()
@@ -491,10 +496,20 @@ fn limited<T>(all: &[T], line: impl Fn(&T) -> Prose, what: &str) -> Vec<Prose> {
     all.iter().take(NAMED).map(line).chain(more.map(Prose::from)).collect()
 }
 
-fn contested(contested: &Contested) -> Prose {
-    let owners: Vec<String> = contested.owners.iter().map(ToString::to_string).collect();
-    let text = Prose::default().foreign(&contested.object).own(" is applied by ").foreign(owners.join(" and "));
-    text.own(": each undoes what the other does, and removing it from one may delete it")
+/// Names the objects that several owners apply, together where the owners are the same.
+fn contested(plan: &Plan) -> Vec<Prose> {
+    let mut groups: BTreeMap<&[OwnerId], Vec<&ObjectId>> = BTreeMap::new();
+    for Contested { object, owners } in plan.contested() {
+        groups.entry(owners).or_default().push(object);
+    }
+    let texts = groups.into_iter().map(|(owners, objects)| {
+        let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
+        let (verb, it) = if objects.len() == 1 { ("is", "it") } else { ("are", "one") };
+        let text = Prose::default().foreign(join_limited(&objects, NAMED)).own(format!(" {verb} applied by "));
+        let text = text.foreign(owners.join(" and "));
+        text.own(format!(": each undoes what the other does, and removing {it} from one may delete it"))
+    });
+    texts.collect()
 }
 
 fn blocked_by_finalizers(blocked: &BlockedByFinalizers) -> Prose {

@@ -52,7 +52,7 @@ pub(crate) fn text_of_steps(steps: &[HandoverStep], wide: bool, look: Look) -> S
         }
         text += &step.plan.text(wide, look);
         text += &line(&format!("Plan: {}", summary(&step.plan, true)), look);
-        for command in shown_when_done(step) {
+        for command in &step.done_when {
             text += &format!("Done when: {}\n", one_line(command));
         }
         for remark in remarks(step) {
@@ -74,9 +74,8 @@ pub(crate) fn comment_of_steps(steps: &[HandoverStep]) -> String {
             comment.push('\n');
         }
         comment += &format!("Plan: {}.\n\n", counts(&step.plan));
-        let done_when = shown_when_done(step).join("\n");
-        if !done_when.is_empty() {
-            comment += &format!("Done when:\n\n{}\n", fenced("sh", &done_when));
+        if !step.done_when.is_empty() {
+            comment += &format!("Done when:\n\n{}\n", fenced("sh", &step.done_when.join("\n")));
         }
         for remark in remarks(step) {
             comment += &format!("- {}\n", sentence(&remark));
@@ -108,16 +107,12 @@ fn heading(handover: &Handover) -> String {
         }
         0 => "The change moves no object with loss: it can be merged at once.".to_owned(),
         lost => format!(
-            "Merged at once, the change deletes {} that something manages afterwards: {}. In {steps} nothing of it is deleted:",
+            "Merged at once, the change deletes {} that it should keep: {}. In {steps} {} deleted:",
             pluralize(lost, "object"),
-            join_limited(&handover.lost_at_once, NAMED)
+            join_limited(&handover.lost_at_once, NAMED),
+            if lost == 1 { "it is not" } else { "none of them is" }
         ),
     }
-}
-
-/// Returns the commands that show that a step is done, whose lines stay whole to be copied.
-fn shown_when_done(step: &HandoverStep) -> &[String] {
-    &step.done_when[..step.done_when.len().min(NAMED)]
 }
 
 fn remarks(step: &HandoverStep) -> impl Iterator<Item = String> {

@@ -1,5 +1,7 @@
 //! Commands of kubectl that people type beside a step.
 
+use std::collections::BTreeMap;
+
 use gitops_core::flux::handover::{FIELD_MANAGER, Hold};
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::text::shell_word;
@@ -15,6 +17,19 @@ pub(crate) fn kubectl_name(id: &ObjectId) -> String {
 pub(crate) fn shows_hold(object: &ObjectId, hold: Hold) -> String {
     let field = hold.field();
     format!("kubectl get {} -o jsonpath='{{{}}}' # {}", kubectl_name(object), field.json_path(), field.value)
+}
+
+/// Returns the commands that wait until objects are gone, one for those of one type in one namespace.
+pub(crate) fn waits_for_deletion<'i>(gone: impl IntoIterator<Item = &'i ObjectId>) -> Vec<String> {
+    let mut groups: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
+    for id in gone {
+        groups.entry((id.group_kind().to_string(), &id.namespace)).or_default().push(shell_word(&id.shown().name));
+    }
+    let commands = groups.into_iter().map(|((kind, namespace), names)| {
+        let (names, namespace) = (names.join(" "), shell_word(namespace));
+        format!("kubectl wait --for=delete {kind} {names} -n {namespace} --timeout=10m")
+    });
+    commands.collect()
 }
 
 /// Returns the command that sets or removes a setting of an object.

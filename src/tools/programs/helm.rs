@@ -6,8 +6,8 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
@@ -16,13 +16,12 @@ use super::sandboxed::{self, Answer, NoAnswer, SandboxedProgram, Workspace, firs
 use crate::error::Result;
 use crate::tools::cache::Cache;
 use crate::tools::program::Program;
-use crate::tools::sandbox::PrivateDirectories;
+use crate::tools::sandbox::{Gate, Limits, Network, PrivateDirectories, Target, has_proxy};
 use crate::tools::{files, limits};
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
 use gitops_core::flux::build::charts::remote::RemoteChart;
 use gitops_core::flux::build::charts::{ChartOutput, ChartRun, message_of_chart};
 use gitops_core::kubernetes::redact::redact_urls;
-use gitops_core::private::Private;
 
 /// Major version of helm that helm-controller links.
 const MAJOR: &str = "v4.";
@@ -91,7 +90,8 @@ impl Helm {
     }
 
     async fn fetch(&self, chart: &RemoteChart) -> Result<Vec<u8>, NoAnswer> {
-        let mut workspace = self.fetching_workspace(chart).await?;
+        let gate = gate(chart).await?;
+        let mut workspace = self.fetching_workspace(chart, gate.as_ref()).await?;
         let (home, tmp) = (workspace.directories.home(), workspace.directories.tmp());
         let mut arguments: Vec<OsString> = vec!["pull".into(), "--destination".into(), (&tmp).into()];
         if !chart.range.is_empty() {
@@ -110,11 +110,11 @@ impl Helm {
                 workspace = repository.files().fold(workspace, |workspace, file| workspace.reading(&file));
                 workspace = workspace.with(REPOSITORIES, &file);
                 let update = ["repo", "update", repositories::NAME].map(OsString::from);
-                self.fetched(&workspace, update.into()).await?;
+                self.fetched(&workspace, update.into(), gate.as_ref()).await?;
                 arguments.extend(["--".into(), format!("{}/{name}", repositories::NAME).into()]);
             }
         }
-        self.fetched(&workspace, arguments).await.map_err(|why| match why {
+        self.fetched(&workspace, arguments, gate.as_ref()).await.map_err(|why| match why {
             NoAnswer::Reason(why) if !self.credentials.is_empty() && !may_send_credentials(chart) => NoAnswer::Reason(
                 format!("{why} (no credentials are sent without TLS, which `insecure: true` turns off)"),
             ),
@@ -124,10 +124,14 @@ impl Helm {
     }
 
     /// Returns the workspace of a run that may use the network, and the user's credentials for registries.
-    async fn fetching_workspace(&self, chart: &RemoteChart) -> Result<Workspace, NoAnswer> {
+    async fn fetching_workspace(&self, chart: &RemoteChart, gate: Option<&Gate>) -> Result<Workspace, NoAnswer> {
         let mut workspace = self.workspace().await?.fetching(&self.program.trees());
         let home = workspace.directories.home();
         workspace.rules = workspace.rules.writing(&home);
+        if let Some(gate) = gate {
+            workspace.rules.network = Network::Ports(gate.ports());
+            workspace.environment = workspace.environment.through(gate.port());
+        }
         // Its own files stay in the private directory, and only credentials can be those of the user.
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             workspace = workspace.with(variable, &home);
@@ -147,7 +151,12 @@ impl Helm {
     }
 
     /// Runs helm to its end. Fails with its message, without credentials.
-    async fn fetched(&self, workspace: &Workspace, arguments: Vec<OsString>) -> Result<(), NoAnswer> {
+    async fn fetched(
+        &self,
+        workspace: &Workspace,
+        arguments: Vec<OsString>,
+        gate: Option<&Gate>,
+    ) -> Result<(), NoAnswer> {
         let output = self.program.run(workspace, arguments).await?;
         if output.status.success() {
             return Ok(());
@@ -156,10 +165,13 @@ impl Helm {
         let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
         let of_update = stdout.split_once(NOT_UPDATED).and_then(|(_, reason)| reason.split_once("):"));
         let reason = of_update.map_or_else(|| stderr.trim().trim_start_matches("Error: "), |(_, reason)| reason.trim());
-        let mut message = redact_urls(&first_lines(reason));
+        let mut message = redact_urls(&memory_failure(&stderr).unwrap_or_else(|| first_lines(reason)));
         let is_refused = ["401", "403", "credential not found"].iter().any(|code| message.contains(code));
         if self.credentials.is_empty() && is_refused {
             message.push_str("; --chart-credentials uses your credentials of helm and docker");
+        }
+        for refused in gate.map(Gate::refused).unwrap_or_default() {
+            message.push_str(&format!("; the repository sends helm to {refused}, which is no public address"));
         }
         Err(message.into())
     }
@@ -191,7 +203,7 @@ impl Helm {
         arguments.push((&run.namespace).into());
         arguments.extend(run.is_upgrade.then(|| "--is-upgrade".into()));
         arguments.extend(run.skips_schema.then(|| "--skip-schema-validation".into()));
-        for number in run.numbers.iter().map(Private::reveal) {
+        for number in &run.numbers {
             arguments.extend(["--set".into(), number.into()]);
         }
         if let Some(version) = &run.kube_version {
@@ -208,6 +220,9 @@ impl Helm {
         // Messages of templates can hold values.
         let stderr = String::from_utf8_lossy(&output.stderr).replace(&*directories.root().to_string_lossy(), "");
         // The lines after the first one say which expression failed.
+        if let Some(why) = memory_failure(&stderr) {
+            return Err(self.program.failure("render it", &why, false).into());
+        }
         let message = stderr.find("Error: ").map_or("it gave no message", |at| &stderr[at + "Error: ".len()..]);
         let message = message_of_chart(message);
         let shown = self.program.failure("render it", &first_lines(message), run.is_private);
@@ -256,6 +271,15 @@ impl Helm {
     }
 }
 
+/// Returns the reason why helm ended if that is the limit of its memory.
+fn memory_failure(stderr: &str) -> Option<String> {
+    let is_exceeded = stderr.contains("fatal error: ")
+        && ["out of memory", "cannot allocate memory"].iter().any(|sign| stderr.contains(sign));
+    is_exceeded.then(|| {
+        format!("it needs more than {} GiB of memory", Limits::of_build(Duration::ZERO).resources.memory >> 30)
+    })
+}
+
 fn without_plugins(workspace: Workspace) -> Workspace {
     workspace.with("HELM_NO_PLUGINS", "1")
 }
@@ -263,10 +287,23 @@ fn without_plugins(workspace: Workspace) -> Workspace {
 /// Returns true if credentials for the registry of a chart do not leave this machine in plain text: whoever may write a source in any
 /// namespace could turn TLS off for the user's registry.
 fn may_send_credentials(chart: &RemoteChart) -> bool {
-    let authority = chart.url.trim_start_matches("oci://").split('/').next().unwrap_or_default();
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host).trim_matches(['[', ']']);
-    let is_loopback = host.parse().map_or(host == "localhost", |address: IpAddr| address.is_loopback());
-    !chart.is_plain_http || is_loopback
+    !chart.is_plain_http || target(chart).is_some_and(|target| target.is_loopback())
+}
+
+/// Returns the server of a chart's repository or registry.
+fn target(chart: &RemoteChart) -> Option<Target> {
+    let url: http::Uri = chart.url.parse().ok()?;
+    let is_plain = chart.is_plain_http || url.scheme_str() == Some("http");
+    Target::of_url(&url, if is_plain { 80 } else { 443 })
+}
+
+/// Starts the proxy through which helm fetches a chart. `None` if the user has a proxy, which then decides what is reached.
+async fn gate(chart: &RemoteChart) -> Result<Option<Gate>, NoAnswer> {
+    if has_proxy() {
+        return Ok(None);
+    }
+    let target = target(chart).ok_or_else(|| format!("{} names no server", redact_urls(&chart.url)))?;
+    Ok(Some(Gate::open(target).await.map_err(|error| format!("no port of this machine is free: {error}"))?))
 }
 
 /// Returns the files of the user with credentials for repositories and registries, and the variables that name them.

@@ -70,6 +70,9 @@ const FETCHING: [&str; 19] = [
     "USERPROFILE",
 ];
 
+/// Variables with the proxies of programs that are written in Go, for both schemes in both spellings.
+const PROXIES: [&str; 4] = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
+
 /// Variables that programs of the platform need to start.
 const PLATFORM: [&str; 3] = ["SystemRoot", "SystemDrive", "windir"];
 
@@ -119,6 +122,14 @@ impl Environment {
         self
     }
 
+    /// Sends a program that is written in Go through a proxy on a port of this machine, and through no other.
+    #[must_use]
+    pub fn through(mut self, port: u16) -> Self {
+        PROXIES.iter().for_each(|name| self.set(name, format!("http://127.0.0.1:{port}")));
+        ["NO_PROXY", "no_proxy"].iter().for_each(|name| self.set(name, ""));
+        self
+    }
+
     /// Sets a variable.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<OsString>) -> Self {
@@ -147,6 +158,11 @@ impl Environment {
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// Returns true if the user has a proxy of their own.
+pub fn has_proxy() -> bool {
+    PROXIES.iter().any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
 }
 
 fn inherited(names: &[&str]) -> Vec<(OsString, OsString)> {

@@ -6,11 +6,11 @@
 use std::path::Path;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus, NetPort, PathBeneath, PathFd,
     RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
 };
 
-use super::Rules;
+use super::{Network, Rules};
 
 /// Newest version whose rights are handled.
 const VERSION: ABI = ABI::V7;
@@ -44,13 +44,18 @@ fn enforce(rules: &Rules) -> Result<RestrictionStatus, String> {
     let execute = read | AccessFs::Execute;
     let write = read | AccessFs::from_write(VERSION);
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(VERSION)).map_err(failed)?;
-    if !rules.network {
+    if rules.network != Network::All {
         ruleset = ruleset.handle_access(AccessNet::from_all(VERSION)).map_err(failed)?;
     }
     let mut created = ruleset.scope(Scope::from_all(VERSION)).and_then(Ruleset::create).map_err(failed)?;
     for (paths, access) in [(&rules.read, read), (&rules.execute, execute), (&rules.write, write)] {
         for path in paths {
             created = created.add_rule(rule(path, access)?).map_err(failed)?;
+        }
+    }
+    if let Network::Ports(ports) = &rules.network {
+        for port in ports {
+            created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp)).map_err(failed)?;
         }
     }
     for (device, access) in DEVICES {

@@ -9,6 +9,7 @@
 
 mod child;
 mod environment;
+mod gate;
 mod klog;
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -23,10 +24,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub use self::child::{Failure, Output};
-pub use self::environment::{Environment, PrivateDirectories};
+pub use self::environment::{Environment, PrivateDirectories, has_proxy};
+pub use self::gate::{Gate, Target};
 pub use self::limits::Limits;
 pub(crate) use self::limits::children_at_once;
-pub use self::rules::Rules;
+pub use self::rules::{Network, Rules};
 use super::program::Program;
 
 /// The way in which children are restricted.

@@ -17,10 +17,20 @@ pub struct Rules {
     pub execute: BTreeSet<PathBuf>,
     /// Directories in which files are created, changed and removed.
     pub write: BTreeSet<PathBuf>,
-    /// The child may open sockets.
-    pub network: bool,
+    pub network: Network,
     /// The child may start other processes.
     pub processes: bool,
+}
+
+/// Servers to which a child may connect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Network {
+    /// It may open no socket.
+    #[default]
+    None,
+    /// It may connect to these ports, and use no other TCP.
+    Ports(BTreeSet<u16>),
+    All,
 }
 
 impl Rules {
@@ -57,7 +67,7 @@ impl Rules {
     /// configuration of git and ssh without keys and passwords.
     #[must_use]
     pub fn fetching(mut self) -> Self {
-        self.network = true;
+        self.network = Network::All;
         self.read.extend(program_files::network());
         self.starting_programs()
     }

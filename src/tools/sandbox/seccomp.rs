@@ -11,7 +11,7 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-use super::Rules;
+use super::{Network, Rules};
 
 /// Calls that no child needs: they reach other processes, namespaces, mounts and the kernel, or leave the process group.
 /// io_uring would open sockets without the calls that a filter sees.
@@ -129,7 +129,7 @@ pub(super) fn restrict(rules: &Rules) -> Result<(), Error> {
 
 fn refused(rules: &Rules) -> Result<Filtered, BackendError> {
     let mut always = vec![NEVER];
-    if !rules.network {
+    if rules.network == Network::None {
         always.push(&[libc::SYS_socket]);
     }
     if rules.write.is_empty() {

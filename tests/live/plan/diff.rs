@@ -327,7 +327,7 @@ fn only_dry_runs_are_sent_and_with_offline_nothing_that_writes() {
     assert!(
         denied
             .stderr
-            .contains("hint: dry-runs need the right to patch and delete; --offline plans without them; check with "),
+            .contains("hint: dry-runs need the right to get, patch and delete; --offline plans without them; check with "),
         "{}",
         denied.stderr
     );

@@ -300,7 +300,7 @@ fn steps_that_are_carried_out_keep_every_uid() {
     run.wait_for("step 2 of 3: merge the change together with this");
     moving.publish(true, Some(&run.patch(2)));
     run.wait_for(
-        "step 3 of 3: commit this to the branch that is deployed: it takes back what the steps before have set",
+        "step 3 of 3: commit this to the branch that is deployed: it takes back what the steps before have changed",
     );
     moving.publish(true, None);
     let (code, said) = run.end();
@@ -351,7 +351,7 @@ fn a_change_that_is_merged_as_its_note_says_keeps_every_uid() {
     let moving = Move::new(&cluster, "handover-merged", &before, &after);
     let first = moving.uids();
     let shown = moving.run(&[]);
-    let note = "Note: a merge of Git would keep what step 1 set in root/old.yaml: `git merge -s ours main`";
+    let note = "Note: a merge of Git would keep what step 1 set in root/old.yaml: before it, run `git merge -s ours main`";
     assert!(shown.stdout.contains(note), "{shown:?}");
     let mut run = moving.apply();
     run.wait_for("to have the files of this step");

@@ -319,7 +319,7 @@ fn a_file_of_steps_is_planned_in_its_order_and_bad_ones_are_refused() {
         let file = folder.path().join("steps.yaml");
         plan(folder.path(), &[main_of(&main)], &[&["--steps", file.to_str().unwrap()], more].concat())
     };
-    let good = "steps:\n- suspend: kustomization/apps\n  namespace: flux-system\n- commit: .\n- resume: ks/apps\n  namespace: \
+    let good = "schema: kubectl-gitops/steps-file/v1\nsteps:\n- suspend: kustomization/apps\n  namespace: flux-system\n- commit: .\n- resume: ks/apps\n  namespace: \
                 flux-system\n- wait: kustomization/apps\n  namespace: flux-system\n";
     let planned = run(good, &["-o", "json"]);
     let document: Value = serde_json::from_str(&planned.stdout).unwrap_or_else(|error| panic!("{error}: {planned}"));
@@ -331,6 +331,10 @@ fn a_file_of_steps_is_planned_in_its_order_and_bad_ones_are_refused() {
     assert_eq!(titles[2..], [format!("resume {kustomization}"), format!("wait until ready: {kustomization}")]);
     for (text, why) in [
         ("steps: []", "it has no steps"),
+        (
+            "schema: other/v2\nsteps: [{commit: .}]",
+            "its schema is \"other/v2\", and this program reads kubectl-gitops/steps-file/v1",
+        ),
         ("- commit: main", "it has no `steps:`"),
         ("steps:\n- {}", "step 1: it does nothing"),
         ("steps:\n- commit: main\n- {commit: main, delete: a/b}", "step 2: it does several things"),

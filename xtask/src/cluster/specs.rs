@@ -115,7 +115,7 @@ pub(crate) fn publishing_flags() -> Vec<String> {
 }
 
 /// Controllers for deletions, Deployments and service accounts.
-const CONTROLLERS: [&str; 8] = [
+const CONTROLLERS: [&str; 9] = [
     "namespace",
     "garbage-collector",
     "deployment",
@@ -124,6 +124,7 @@ const CONTROLLERS: [&str; 8] = [
     "serviceaccount-token",
     "legacy-serviceaccount-token-cleaner",
     "resourcequota",
+    "clusterrole-aggregation",
 ];
 
 /// Controllers that make the Pods and claims of workloads, bind claims to volumes, remove the finalizers of all of these, and delete

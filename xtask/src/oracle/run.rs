@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::PINNED;
 use super::agent;
-use super::check::{self, Compared, Race, Uids};
+use super::check::{self, Compared, Contents, Race, Uids};
 use super::idle::{self, ON_REQUEST, progress};
 use super::manifest::{self, File, Files};
 use super::peers::{self, Answer, Peer, Question, Score};
@@ -96,6 +96,12 @@ fn folder(number: usize) -> Result<PathBuf> {
     Ok(folder)
 }
 
+/// Objects of the scenario at one time.
+struct Objects {
+    uids: Uids,
+    contents: Contents,
+}
+
 /// One run of a scenario.
 pub(super) struct Run<'a> {
     pub(super) cluster: &'a Cluster,
@@ -110,6 +116,62 @@ pub(super) struct Run<'a> {
 
 impl Run<'_> {
     fn compare(&self, program: &Program, scenario: &Scenario) -> Result<Comparison> {
+        let mut files = self.deploy(scenario)?;
+        self.run_live(scenario)?;
+        let deployed = files.clone();
+        manifest::edit(&mut files, &scenario.after, &self.prefix)?;
+        self.write(&files)?;
+        if scenario.checkout == Checkout::Branch {
+            git::run(&self.folder, &["checkout", "-q", "-b", "feature"])?;
+            self.commit()?;
+        }
+        let asks_agent = program.asks_agent && scenario.has_own_checkout();
+        if asks_agent {
+            self.set_address()?;
+        }
+        let before = self.objects()?;
+        let start = Instant::now();
+        let plan = self.plan(program, scenario, &[])?;
+        let time = start.elapsed();
+        let (listed, mut answers) = (self.listed()?, BTreeMap::new());
+        if !program.peers.is_empty() {
+            answers = self.ask(&program.peers, deployed.clone(), files.clone())?;
+            answers.insert(peers::OWN, Answer { deleted: Some(peers::deleted_by_plan(&plan)), time });
+        }
+        let kubeconfig = self.cluster.kubeconfig();
+        let of_agent =
+            if asks_agent { agent::differing(&program.path, &self.folder, &kubeconfig, &self.prefix)? } else { vec![] };
+        // A plan of several steps compares no manifests.
+        let compares = scenario.flags.iter().any(|flag| flag == "--diff");
+        let reverts = program.reverts && scenario.checkout != Checkout::None && !compares;
+        let predicted = if reverts { Some(self.plan(program, scenario, &["--then", "main"])?) } else { None };
+        self.publish(&files, scenario)?;
+        self.wait_until_idle().context("after")?;
+        let after = self.objects()?;
+        let is_pinned = program.controller_version == PINNED;
+        let mut comparison = self.judge(&plan, scenario, is_pinned, &before, &after, &listed)?;
+        comparison.agent = asks_agent.then_some(of_agent.is_empty());
+        comparison.mismatches.extend(of_agent);
+        comparison.scores = peers::scores(&answers, &before.uids, &after.uids, &listed, |id| self.is_part(id));
+        if let Some(predicted) = predicted.filter(|_| comparison.mismatches.is_empty()) {
+            self.write(&deployed)?;
+            let real = self.plan(program, scenario, &["--offline"])?;
+            let step = &predicted["steps"][1]["plan"];
+            if step["complete"] == true && real["complete"] == true {
+                comparison.mismatches = check::differing(step, &real, |id| self.is_part(id));
+                comparison.states = usize::from(comparison.mismatches.is_empty());
+            }
+        }
+        if !comparison.mismatches.is_empty() {
+            comparison.evidence = self.evidence()?;
+            let others = items(&plan, "/owners").filter(|owner| owner["kind"] != "Kustomization");
+            comparison.evidence.extend(others.map(Value::to_string));
+        }
+        Ok(comparison)
+    }
+
+    /// Makes the cluster of the scenario, and the commits before the change. Returns the files of the last one.
+    fn deploy(&self, scenario: &Scenario) -> Result<Files> {
         self.apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.prefix}}))?;
         for text in &scenario.cluster {
             self.apply(&manifest::object(&text.replace('@', &self.prefix), &self.prefix)?)?;
@@ -129,6 +191,11 @@ impl Run<'_> {
             self.publish(&files, scenario)?;
             self.wait_until_idle().context("between")?;
         }
+        Ok(files)
+    }
+
+    /// Runs the live commands of the scenario.
+    fn run_live(&self, scenario: &Scenario) -> Result<()> {
         for line in &scenario.live {
             let line = self.with_uids(&line.replace('@', &self.prefix))?;
             let line = line.strip_prefix(UNSEEN).unwrap_or(&line);
@@ -147,94 +214,50 @@ impl Run<'_> {
         } else if !scenario.live.is_empty() {
             self.wait_until_idle().context("after the live commands")?;
         }
-        let deployed = files.clone();
-        manifest::edit(&mut files, &scenario.after, &self.prefix)?;
-        self.write(&files)?;
-        if scenario.checkout == Checkout::Branch {
-            git::run(&self.folder, &["checkout", "-q", "-b", "feature"])?;
-            self.commit()?;
-        }
-        let asks_agent = program.asks_agent && scenario.has_own_checkout();
-        if asks_agent {
-            self.set_address()?;
-        }
-        let (before, old_contents) = (self.uids()?, self.contents()?);
-        let start = Instant::now();
-        let plan = self.plan(program, scenario, &[])?;
-        let time = start.elapsed();
-        let (listed, mut answers) = (self.listed()?, BTreeMap::new());
-        if !program.peers.is_empty() {
-            answers = self.ask(&program.peers, deployed.clone(), files.clone())?;
-            answers.insert(peers::OWN, Answer { deleted: Some(peers::deleted_by_plan(&plan)), time });
-        }
-        let kubeconfig = self.cluster.kubeconfig();
-        let of_agent =
-            if asks_agent { agent::differing(&program.path, &self.folder, &kubeconfig, &self.prefix)? } else { vec![] };
-        let agent = asks_agent.then_some(of_agent.is_empty());
-        // A plan of several steps compares no manifests.
-        let compares = scenario.flags.iter().any(|flag| flag == "--diff");
-        let reverts = program.reverts && scenario.checkout != Checkout::None && !compares;
-        let predicted = if reverts { Some(self.plan(program, scenario, &["--then", "main"])?) } else { None };
-        self.publish(&files, scenario)?;
-        self.wait_until_idle().context("after")?;
-        let after = self.uids()?;
-        let (rows, mut mismatches) = check::predictions(&plan, |id| self.is_part(id));
-        let is_pinned = program.controller_version == PINNED;
+        Ok(())
+    }
+
+    /// Compares the plan with what happened. `listed` tells how many inventories list an object.
+    fn judge(
+        &self,
+        plan: &Value,
+        scenario: &Scenario,
+        is_pinned: bool,
+        before: &Objects,
+        after: &Objects,
+        listed: &BTreeMap<String, usize>,
+    ) -> Result<Comparison> {
+        let (rows, mut mismatches) = check::predictions(plan, |id| self.is_part(id));
         let may_be_incomplete = scenario.may_be_incomplete || !is_pinned;
         let is_incomplete = scenario.incomplete || (may_be_incomplete && plan["complete"] == false);
-        let Compared { wrong, dangerous, races } = check::compare(&rows, &before, &after, is_incomplete);
+        let Compared { wrong, dangerous, races } = check::compare(&rows, &before.uids, &after.uids, is_incomplete);
         mismatches.extend(wrong);
-        let new_contents = self.contents()?;
-        mismatches.extend(check::not_updated(&rows, &old_contents, &new_contents));
+        mismatches.extend(check::not_updated(&rows, &before.contents, &after.contents));
         if !is_incomplete && plan["rehearsed"] == true {
-            let changed = check::changed(&old_contents, &new_contents);
-            let silent = check::not_announced(&rows, &before, &after, &changed);
+            let changed = check::changed(&before.contents, &after.contents);
+            let silent = check::not_announced(&rows, &before.uids, &after.uids, &changed);
             // Two owners that apply the same object undo what the other does, and a plan leaves out what it does not change.
             let is_shared = |id: &str| listed.get(&peers::without_group(id)).is_some_and(|owners| *owners > 1);
             mismatches.extend(silent.filter(|(id, _)| !is_shared(id)).map(|(_, mismatch)| mismatch));
         }
-        mismatches.extend(of_agent);
-        let scores = peers::scores(&answers, &before, &after, &listed, |id| self.is_part(id));
-        let races = races.into_iter().map(|(id, race)| (id.replace(&self.prefix, "@"), race)).collect();
-        let gaps = items(&plan, "/gaps").filter(|_| is_incomplete);
-        let gaps = gaps.map(|gap| text(gap, "/message").replace(&self.prefix, "@")).collect();
         // What is expected is the work of the pinned version. The plan for another one is compared with what happens.
         let of_pinned = |rows: &[String]| -> Vec<String> {
             rows.iter().filter(|_| is_pinned).map(|row| row.replace('@', &self.prefix)).collect()
         };
         mismatches.extend(check::missing(&rows, &of_pinned(&scenario.expect)));
         mismatches.extend(check::misjudged(&rows, &of_pinned(&scenario.needed)));
-        mismatches.extend(check::not_happened(&before, &after, &of_pinned(&scenario.happens)));
-        let mut states = 0;
-        if let Some(predicted) = predicted.filter(|_| mismatches.is_empty()) {
-            self.write(&deployed)?;
-            let real = self.plan(program, scenario, &["--offline"])?;
-            let step = &predicted["steps"][1]["plan"];
-            if step["complete"] == true && real["complete"] == true {
-                let differing = check::differing(step, &real, |id| self.is_part(id));
-                states = usize::from(differing.is_empty());
-                mismatches.extend(differing);
-            }
-        }
-        let unverified = check::builds(&plan, &self.prefix, "unverified");
+        mismatches.extend(check::not_happened(&before.uids, &after.uids, &of_pinned(&scenario.happens)));
+        let unverified = check::builds(plan, &self.prefix, "unverified");
         mismatches.extend(unverified.map(|name| format!("{name}: its last build was not reproduced")));
-        let verified = check::builds(&plan, &self.prefix, "verified").count();
-        let mut evidence = if mismatches.is_empty() { vec![] } else { self.evidence()? };
-        if !evidence.is_empty() {
-            evidence
-                .extend(items(&plan, "/owners").filter(|owner| owner["kind"] != "Kustomization").map(Value::to_string));
-        }
+        let gaps = items(plan, "/gaps").filter(|_| is_incomplete);
         Ok(Comparison {
             mismatches,
             dangerous,
-            verified,
+            verified: check::builds(plan, &self.prefix, "verified").count(),
             rows: rows.len(),
-            races,
-            states,
-            agent,
-            gaps,
-            evidence,
-            scores,
+            races: races.into_iter().map(|(id, race)| (id.replace(&self.prefix, "@"), race)).collect(),
+            gaps: gaps.map(|gap| text(gap, "/message").replace(&self.prefix, "@")).collect(),
+            ..Comparison::default()
         })
     }
 
@@ -408,6 +431,10 @@ impl Run<'_> {
     fn is_part(&self, id: &str) -> bool {
         let (name, namespace) = id.split_once(" -n ").unwrap_or((id, ""));
         namespace.starts_with(&self.prefix) || name.contains(&self.prefix)
+    }
+
+    fn objects(&self) -> Result<Objects> {
+        Ok(Objects { uids: self.uids()?, contents: self.contents()? })
     }
 
     /// Returns the uid of every object of the scenario that is not being deleted.

@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, text_at};
+use crate::ownership::schemes::helm::release_record::RecordedHook;
 use crate::ownership::schemes::helm::{HOOK, HOOK_POLICY, HOOK_WEIGHT};
 
 /// Kinds in the order in which Helm creates their objects. Other kinds come after them, by name.
@@ -112,6 +113,19 @@ impl Hook {
         Some(Self { events, policies, weight, kind: kind.to_owned(), has_expression: false, manifest })
     }
 
+    /// Reads a hook of a record, of whose manifest nothing but the name is known.
+    pub(crate) fn of_record(RecordedHook { id, weight, events, policies }: &RecordedHook) -> Option<Self> {
+        let [events, policies] = [events, policies].map(|words| words.join(","));
+        let weight = weight.to_string();
+        let annotation = |key: &str| match key {
+            HOOK => Some(&*events),
+            HOOK_POLICY => Some(&*policies).filter(|policies| !policies.is_empty()),
+            HOOK_WEIGHT => Some(&*weight),
+            _ => None,
+        };
+        Self::new(&id.kind, annotation, json!({"metadata": {"name": id.name}}))
+    }
+
     /// Reads the annotations of a live object; `None` if it is no hook.
     pub(crate) fn of_live(object: &ObjectMetadata) -> Option<Self> {
         Self::new(&object.id.kind, |key| object.annotations.get(key), Value::Null)
@@ -196,8 +210,6 @@ fn event(word: &str) -> Option<HookEvent> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn fate(kind: &str, policy: &str) -> HookFate {

@@ -4,9 +4,10 @@
 //! Source: Helm v4.2.2 `pkg/storage/driver/secrets.go`, `Query`, and `pkg/storage/storage.go`; helm-controller v1.6.3
 //! `internal/reconcile/state.go`, `DetermineReleaseState`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::hooks::Hook;
 use super::rendered::{Rendered, in_scope};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
 use crate::ownership::Members;
@@ -14,6 +15,8 @@ use crate::ownership::schemes::helm::release_record::revision;
 
 /// Status of a revision whose manifest is in the cluster.
 const DEPLOYED: &str = "deployed";
+/// Beginning of the status of a revision whose action has not ended.
+const PENDING: &str = "pending-";
 
 /// Question for the records of a release.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +59,8 @@ pub(crate) struct Revision {
     pub(crate) status: String,
     /// Objects of its manifest.
     pub(crate) members: Vec<ObjectId>,
+    /// Hooks of its chart, without their manifests.
+    hooks: Vec<(ObjectId, Hook)>,
 }
 
 /// The records of a release, the oldest first; those that Helm cannot read come before all others.
@@ -74,7 +79,8 @@ pub(crate) enum Recorded<'r> {
 }
 
 impl ReleaseRecords {
-    /// Reads the Secrets with the labels of a release, which are in its cluster. Nothing of their data is kept but the identities of objects.
+    /// Reads the Secrets with the labels of a release, which are in its cluster. Nothing of their data is kept but the identities of objects
+    /// and what decides when a hook runs and what it deletes.
     ///
     /// Fails with the reason why a record is not known that Helm may read.
     pub fn read(secrets: &[Resource], query: &RecordsQuery) -> Result<Self, String> {
@@ -114,29 +120,37 @@ impl ReleaseRecords {
         self.last().filter(|last| last.status == DEPLOYED).map(|last| last.placed(types))
     }
 
-    /// Returns what the records say about the revision with this number in the status, and with this inventory. There are some.
-    pub(crate) fn compared(&self, number: i64, inventory: &Members, types: &[ResourceType]) -> Recorded<'_> {
+    /// Returns what the records say about the revision in the status, with this number and state, and with this inventory. There are some.
+    pub(crate) fn compared(
+        &self,
+        number: i64,
+        status: Option<&str>,
+        inventory: &Members,
+        types: &[ResourceType],
+    ) -> Recorded<'_> {
         let Some(last) = self.last() else { return Recorded::Unreadable };
-        let is_same = match inventory {
+        let has_same_objects = match inventory {
             Members::Listed(inventory) if last.status == DEPLOYED => {
                 Rendered::of_objects(last.placed(types)).difference_from(inventory, types).is_none()
             }
             _ => true,
         };
-        if last.number == number && is_same { Recorded::AsInStatus } else { Recorded::Other(last) }
+        let is_same = last.number == number && status.is_none_or(|status| status == last.status);
+        if is_same && has_same_objects { Recorded::AsInStatus } else { Recorded::Other(last) }
     }
 
     /// Returns the revision that an upgrade begins with: the last one if it is deployed, or else the last deployed one. A revision
-    /// that failed or was superseded serves if none is deployed.
+    /// that failed or was superseded serves if none is deployed, and so does one that is pending: helm-controller first records that it
+    /// failed.
     ///
-    /// Source: Helm v4.2.2 `pkg/action/upgrade.go`, `prepareUpgrade`.
+    /// Source: Helm v4.2.2 `pkg/action/upgrade.go`, `prepareUpgrade`; helm-controller v1.6.3 `internal/reconcile/unlock.go`.
     pub(crate) fn upgraded(&self) -> Option<&Revision> {
         let last = self.last()?;
         if last.status == DEPLOYED {
             return Some(last);
         }
         let deployed = self.revisions().rfind(|(record, _)| record.is_labelled_deployed);
-        let serves = ["failed", "superseded"].contains(&&*last.status);
+        let serves = ["failed", "superseded"].contains(&&*last.status) || last.status.starts_with(PENDING);
         deployed.map(|(_, revision)| revision).or_else(|| serves.then_some(last))
     }
 
@@ -166,8 +180,11 @@ impl ReleaseRecord {
         let read = read.map_err(|exceeded| format!("{id} has {exceeded}"))?;
         let revision = read.map(|read| match read.members {
             Members::Listed(members) => {
-                let members = members.into_iter().map(|id| id.in_cluster(query.cluster.as_ref())).collect();
-                Ok(Revision { number: read.number, status: read.status, members })
+                let in_cluster = |id: ObjectId| id.in_cluster(query.cluster.as_ref());
+                let members = members.into_iter().map(in_cluster).collect();
+                let hooks = read.hooks.into_iter().filter_map(|hook| Some((Hook::of_record(&hook)?, hook.id)));
+                let hooks = hooks.map(|(hook, id)| (in_cluster(id), hook)).collect();
+                Ok(Revision { number: read.number, status: read.status, members, hooks })
             }
             _ => Err(format!("the manifest in {id} cannot be read")),
         });
@@ -185,6 +202,11 @@ impl Revision {
     pub(crate) fn placed(&self, types: &[ResourceType]) -> BTreeSet<ObjectId> {
         self.members.iter().map(|id| in_scope(id.clone(), types)).collect()
     }
+
+    /// Returns the hooks of its chart, those of cluster-scoped kinds without a namespace.
+    pub(crate) fn hooks(&self, types: &[ResourceType]) -> BTreeMap<ObjectId, Hook> {
+        self.hooks.iter().map(|(id, hook)| (in_scope(id.clone(), types), hook.clone())).collect()
+    }
 }
 
 #[cfg(test)]
@@ -194,6 +216,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::helm::hooks::HookEvent;
     use crate::testing::{Build, object, resource_type};
 
     fn secret(revision: i64, status: &str, data: &str) -> Resource {
@@ -220,9 +243,13 @@ mod tests {
     }
 
     fn compared(records: &ReleaseRecords, number: i64, inventory: &[&str]) -> String {
+        compared_as(records, number, Some("deployed"), inventory)
+    }
+
+    fn compared_as(records: &ReleaseRecords, number: i64, status: Option<&str>, inventory: &[&str]) -> String {
         let inventory = inventory.iter().map(|name| ObjectId::new("", "ConfigMap", "shop", name)).collect();
         let types = [resource_type("", "ConfigMap", "configmaps", true)];
-        match records.compared(number, &Members::Listed(inventory), &types) {
+        match records.compared(number, status, &Members::Listed(inventory), &types) {
             Recorded::AsInStatus => "as in status".to_owned(),
             Recorded::Other(revision) => format!("revision {}", revision.number),
             Recorded::Unreadable => "unreadable".to_owned(),
@@ -236,6 +263,10 @@ mod tests {
         assert_eq!(compared(&whole, 2, &["a", "c"]), "as in status");
         assert_eq!(compared(&whole, 2, &["a"]), "revision 2", "its manifest was changed by hand");
         assert_eq!(compared(&whole, 1, &["a", "b"]), "revision 2", "somebody upgraded it by hand");
+        let interrupted = read(&[old(), record(2, "uninstalling", &["a", "c"])]);
+        assert_eq!(compared(&interrupted, 2, &["a", "c"]), "revision 2", "somebody else changed its status");
+        assert_eq!(compared_as(&interrupted, 2, Some("uninstalling"), &["a", "c"]), "as in status");
+        assert_eq!(compared_as(&interrupted, 2, None, &["a", "c"]), "as in status");
         for damaged in ["", "no base64", &STANDARD.encode("{}"), &STANDARD.encode(r#"{"version": "2", "info": {}}"#)] {
             let records = read(&[secret(2, "deployed", damaged), old()]);
             assert_eq!(compared(&records, 2, &["a", "c"]), "revision 1", "{damaged}");
@@ -251,7 +282,25 @@ mod tests {
         assert_eq!(begins(&[record(1, "superseded", &[]), record(2, "deployed", &[])]), Some(2));
         assert_eq!(begins(&[record(1, "deployed", &[]), record(2, "failed", &[])]), Some(1));
         assert_eq!(begins(&[record(1, "superseded", &[]), record(2, "failed", &[])]), Some(2));
+        assert_eq!(begins(&[record(1, "superseded", &[]), record(2, "pending-upgrade", &[])]), Some(2));
         assert_eq!(begins(&[record(1, "superseded", &[]), record(2, "uninstalled", &[])]), None);
+        assert_eq!(begins(&[record(1, "superseded", &[]), record(2, "uninstalling", &[])]), None);
+    }
+
+    #[test]
+    fn hooks_of_a_record_have_its_events_and_policies() {
+        let manifest =
+            "apiVersion: v1\nkind: Secret\nmetadata: {name: key, annotations: {helm.sh/hook: x}}\ndata: {a: b}\n";
+        let hook =
+            json!({"manifest": manifest, "weight": 3, "events": ["pre-delete"], "delete_policies": ["hook-succeeded"]});
+        let unread = json!({"manifest": "{", "events": ["pre-delete"]});
+        let release = json!({"version": 1, "info": {"status": "deployed"}, "hooks": [hook, unread]});
+        let records = read(&[secret(1, "deployed", &STANDARD.encode(release.to_string()))]);
+        let hooks = records.last().unwrap().hooks(&[]);
+        let (id, hook) = hooks.first_key_value().unwrap();
+        assert_eq!((hooks.len(), id), (1, &ObjectId::new("", "Secret", "shop", "key")));
+        assert!(hook.runs_at(&[HookEvent::PreDelete]) && hook.deletes() && !hook.is_deleted_first());
+        assert_eq!(hook.manifest, json!({"metadata": {"name": "key"}}));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::hooks::{Hook, HookEvent};
 use super::records::ReleaseRecords;
 use super::rendered::POLICY;
-use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, text_at};
+use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, Resource, ResourceType, text_at};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_helmrelease::{NAME, NAMESPACE, is_record};
 use crate::ownership::schemes::helm::RELEASE_NAME;
@@ -59,6 +59,23 @@ pub(crate) struct StoredChart {
 }
 
 impl StoredChart {
+    /// Returns what Helm's records say of the last release, whose chart cannot be read. The names in it can hold values of Secrets.
+    pub(crate) fn of_records(records: &ReleaseRecords, types: &[ResourceType]) -> Option<Self> {
+        let hooks = records.last()?.hooks(types).into_iter().map(|(id, hook)| {
+            let is_served = types.iter().any(|kind| kind.is(&id.group, &id.kind));
+            (id.hidden(is_served), hook)
+        });
+        Some(Self {
+            hooks: hooks.collect(),
+            refused_hooks: BTreeMap::new(),
+            doubtful_hooks: BTreeSet::new(),
+            kept: BTreeSet::new(),
+            changing: BTreeSet::new(),
+            has_all_policies: false,
+            is_private: true,
+        })
+    }
+
     /// Returns the effect of an uninstall on an object of the release, which its live metadata do not prove.
     pub(crate) fn fate(&self, object: &ObjectMetadata) -> Fate {
         let is_kept = self.kept.contains(&object.id);
@@ -89,7 +106,7 @@ pub fn records<'a>(snapshot: &'a Snapshot, release: &Resource) -> impl Iterator<
     snapshot.objects.iter().filter(|object| is_record(&release.content, object))
 }
 
-/// Returns the live hooks of a HelmRelease that these events run. No record that can be read lists hooks; those of
+/// Returns the live hooks of a HelmRelease that these events run, if neither its chart nor Helm's records can be read: those of
 /// helm-controller carry its labels.
 pub(crate) fn live_hooks<'a>(
     snapshot: &'a Snapshot,

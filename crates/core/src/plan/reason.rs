@@ -105,7 +105,7 @@ reason_codes! {
     // Cascading deletion.
     InNamespace => "The namespace of the object is deleted.",
     CustomResource => "The definition of the custom resource is deleted.",
-    Token => "It is a token of a ServiceAccount that is deleted, and the token controller deletes it too.",
+    Token => "It is a token of a ServiceAccount that is deleted, or it gets the name of another one, and the token controller deletes it.",
     Dependent => "The garbage collector deletes the object, because every owner it references is deleted.",
     Uninstalled => "The HelmRelease is deleted, so helm-controller uninstalls its release.",
     ReleaseReplaced => "The target of a HelmRelease changes, so helm-controller uninstalls its release and installs another one.",

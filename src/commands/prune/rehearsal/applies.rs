@@ -18,6 +18,7 @@ use gitops_core::flux::controllers::foreign_finalizers;
 use gitops_core::kubernetes::deletion::finalizers::protection;
 use gitops_core::kubernetes::deletion::volumes::claim_of;
 use gitops_core::kubernetes::object::{ObjectId, ObjectMetadata, ResourceType, text_at};
+use gitops_core::ownership::schemes::flux_operator;
 
 impl Rehearsal<'_> {
     /// Returns the answer of the server to the apply of an object by kustomize-controller.
@@ -61,7 +62,7 @@ impl Rehearsal<'_> {
         self.kustomize_controller.flags.change_before_dry_run(object, is_of_live_fields)
     }
 
-    /// Applies without the fields that a built-in kind does not know.
+    /// Applies without the unknown fields that kustomize-controller and flux-operator drop.
     async fn send_apply(
         &self,
         sender: &Sender<'_>,
@@ -70,8 +71,7 @@ impl Rehearsal<'_> {
         manifest: &mut Value,
     ) -> Result<Value, Failure> {
         let applying = Applying { manager: sender.controller.name, is_strict: false, forces: true };
-        let snapshot = self.snapshot.of_cluster(id.cluster.as_ref()).unwrap_or(self.snapshot);
-        let mut retries = UnknownFieldRetries::new(kind, snapshot);
+        let mut retries = UnknownFieldRetries::new(kind);
         loop {
             match self.request(id, apply_dry_run(&sender.subject.cluster, kind, id, manifest, applying)).await {
                 Err(failure) if retries.should_retry(manifest, sender.error(&failure)) => {}
@@ -200,8 +200,13 @@ impl Rehearsal<'_> {
         if let Some(missing) = sender.actors.missing_right(&sender.subject, verbs, &kind, id).await {
             return Ok(DryRunResult::Refused(missing));
         }
-        let applying = Applying { manager: sender.controller.name, is_strict: true, forces };
-        match self.request(id, apply_dry_run(&sender.subject.cluster, &kind, id, manifest, applying)).await {
+        let answer = if sender.controller.name == flux_operator::NAME {
+            self.send_apply(sender, &kind, id, &mut manifest.clone()).await
+        } else {
+            let applying = Applying { manager: sender.controller.name, is_strict: true, forces };
+            self.request(id, apply_dry_run(&sender.subject.cluster, &kind, id, manifest, applying)).await
+        };
+        match answer {
             Ok(merged) => match live {
                 Some(live) => self.change_by_apply(question, live, &merged, (sender, &kind)).await,
                 None => Ok(DryRunResult::Accepted),

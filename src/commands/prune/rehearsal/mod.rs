@@ -216,7 +216,7 @@ impl<'a> Rehearsal<'a> {
         let mut failures = self.failures.values().chain(self.unknown_rights.values());
         let denied = failures.find(|failure| failure.kind == FailureKind::Forbidden)?;
         let hint = Error::from(denied.clone()).hint?;
-        Some(format!("dry-runs need the right to patch and delete; --offline plans without them; {hint}"))
+        Some(format!("dry-runs need the right to get, patch and delete; --offline plans without them; {hint}"))
     }
 
     /// Sends one request about an object, unless its server stopped answering. Then all further requests fail in the same

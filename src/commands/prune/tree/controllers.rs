@@ -11,6 +11,7 @@ use gitops_core::flux::helm_controller::{self, HelmController};
 use gitops_core::flux::kustomize_controller::{self, KustomizeController};
 use gitops_core::flux::retire::DefaultAccounts;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::{flux_helmrelease, flux_operator};
 use serde_json::Value;
 
 /// Name of the Deployment of source-watcher.
@@ -69,26 +70,54 @@ async fn add_shards(cluster: &Cluster, snapshot: &Snapshot, controller: &str, wa
     }
 }
 
-/// Returns true if source-watcher lets generators use sources of their own namespace only. Without its Deployment the default
-/// of the flag is assumed.
-pub(super) async fn denies_other_namespaces(cluster: Option<&Cluster>, snapshot: &Snapshot) -> bool {
-    let deployment = controller_deployment::deployment(snapshot, SOURCE_WATCHER);
-    let (Some(cluster), Some(deployment)) = (cluster, deployment) else { return false };
-    let content = read_deployment(cluster, &deployment.id).await;
-    content.is_ok_and(|content| controller_deployment::denies_other_namespaces(&content))
+/// What the Deployments of the controllers beside kustomize-controller decide of a plan. Without a Deployment, or the right to read it,
+/// the defaults of the flags are assumed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OtherControllers {
+    pub(super) helm: HelmController,
+    /// source-watcher lets generators use sources of their own namespace only.
+    pub(super) denies_other_namespaces: bool,
+    /// Account of ResourceSets that name none.
+    pub(super) set_account: Option<String>,
 }
 
-/// Returns the rules of helm-controller; its defaults if its Deployment cannot be read.
-pub(super) async fn helm_controller(cluster: &Cluster, snapshot: &Snapshot) -> HelmController {
+impl OtherControllers {
+    /// Reads the Deployments of those that have something to reconcile, at the same time.
+    pub(super) async fn read(cluster: Option<&Cluster>, snapshot: &Snapshot) -> Self {
+        let Some(cluster) = cluster else { return Self::default() };
+        let (helm, watcher, operator) = futures::join!(
+            helm_controller(cluster, snapshot),
+            deployment_of(cluster, snapshot, SOURCE_WATCHER),
+            flux_operator(cluster, snapshot),
+        );
+        Self {
+            helm,
+            denies_other_namespaces: watcher.as_ref().is_some_and(controller_deployment::denies_other_namespaces),
+            set_account: operator.as_ref().and_then(controller_deployment::default_service_account),
+        }
+    }
+}
+
+async fn helm_controller(cluster: &Cluster, snapshot: &Snapshot) -> HelmController {
+    if !has(snapshot, flux_helmrelease::GROUP, flux_helmrelease::KIND) {
+        return HelmController::default();
+    }
     let content = deployment_of(cluster, snapshot, helm_controller::NAME).await;
     let mut controller = content.as_ref().map(HelmController::from_deployment).unwrap_or_default();
     add_shards(cluster, snapshot, helm_controller::NAME, &mut controller.watched).await;
     controller
 }
 
-/// Returns the account of ResourceSets that name none, if the Deployment of flux-operator can be read.
-pub(super) async fn set_account(cluster: Option<&Cluster>, snapshot: &Snapshot) -> Option<String> {
-    controller_deployment::default_service_account(&deployment_of(cluster?, snapshot, FLUX_OPERATOR).await?)
+async fn flux_operator(cluster: &Cluster, snapshot: &Snapshot) -> Option<Value> {
+    if !has(snapshot, flux_operator::GROUP, "ResourceSet") {
+        return None;
+    }
+    deployment_of(cluster, snapshot, FLUX_OPERATOR).await
+}
+
+/// Returns true if the cluster has an object of this kind.
+pub(super) fn has(snapshot: &Snapshot, group: &str, kind: &str) -> bool {
+    snapshot.resources.iter().any(|full| full.object.id.is(group, kind))
 }
 
 /// Returns the Deployment of a controller, if it can be read.

@@ -13,10 +13,13 @@ use crate::output::text::sanitize::one_line;
 use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
 use gitops_core::flux::handover::leaving_out::LeavingOut;
-use gitops_core::flux::handover::patch::{Field, FilePatch, differ_in_holds, ends_holds, hold_in_tree, set_in_tree};
+use gitops_core::flux::handover::patch::{
+    Field, FilePatch, differ_in_holds, ends_holds, hold_in_tree, set_in_tree, with_earlier_files,
+};
 use gitops_core::flux::handover::{
-    Hold, Holds, Loss, MAX_LISTS, all_holds, contested, left_behind, listed, losses, managed_below, managed_from_roots,
-    mark_left, next_holds, parked, put_to_sleep, resume, set_holds, unfollowed,
+    Cost, Hold, Holds, Loss, MAX_LISTS, all_holds, contested, leaving_over, left_behind, listed, losses, managed_below,
+    managed_from_roots, mark_left, next_holds, parked, put_to_sleep, renamed_parents, resume, set_holds, staying,
+    unfollowed,
 };
 use gitops_core::flux::simulation::DryRunScope;
 use gitops_core::flux::simulation::questions::FinishedPreview;
@@ -38,6 +41,8 @@ pub(crate) struct FoundHandover {
     /// Objects that are lost without it.
     pub(crate) lost_at_once: Vec<ObjectId>,
     pub(crate) holds: Holds,
+    /// Kustomizations whose rename comes in a step of its own, with their old and new names.
+    pub(crate) later: BTreeSet<ObjectId>,
     pub(crate) steps: Vec<FoundMove>,
     /// State after the last step.
     pub(crate) last: Snapshot,
@@ -99,14 +104,8 @@ pub(crate) async fn find_handover(
     wanted.extend(asleep.objects.iter().cloned());
     let lost_at_once: Vec<ObjectId> = lost(&first, &wanted).into_iter().map(|loss| loss.object).collect();
     let goal = Goal { wanted, managed_at_once: listed(&first.last) };
-    let found = trees.find_list(&mut planner, &start, &goal, first, false).await;
-    let (list, best) = match found {
-        Ok(found) => found,
-        Err(error) => {
-            let first = trees.play(&mut planner, &start, &List::default()).await?;
-            trees.find_list(&mut planner, &start, &goal, first, true).await.map_err(|_| error)?
-        }
-    };
+    let (list, best) = trees.find(&mut planner, &start, &goal, &first).await?;
+    let best = best.unwrap_or(first);
     trees.ensure_resumable(&mut planner, &start, &list, &best, &goal.wanted).await?;
     if let Some(scope) = dry_runs {
         trees.ensure_applied(&mut planner, &start, &list.holds, scope, offline).await?;
@@ -119,7 +118,8 @@ pub(crate) async fn find_handover(
     let into = planner.subject().into.clone().filter(|_| behind != Behind::Others);
     let set_before = if let Behind::Settings(files) = behind { files } else { BTreeSet::new() };
     let Deployed { folder, sources, .. } = deployed;
-    Ok(FoundHandover { lost_at_once, holds: list.holds, steps, last, folder, sources, into, set_before, asleep })
+    let List { holds, later, .. } = list;
+    Ok(FoundHandover { lost_at_once, holds, later, steps, last, folder, sources, into, set_before, asleep })
 }
 
 /// Deployed content that the change does not have.
@@ -157,18 +157,33 @@ struct Trees {
     change: StepTrees,
 }
 
+/// A list of steps, and its plans; `None` for the change alone.
+type Found = (List, Option<Played>);
+
+/// A way to find a list.
+#[derive(Default)]
+struct Way {
+    /// Kustomizations in whose place objects are marked.
+    marking: BTreeSet<ObjectId>,
+    /// Kustomizations whose rename comes in a step of its own, with their old and new names.
+    later: BTreeSet<ObjectId>,
+}
+
+impl Way {
+    /// Returns the list with these holds.
+    fn list(&self, holds: &Holds) -> List {
+        List { holds: holds.clone(), later: self.later.clone(), ends_with_change: false }
+    }
+}
+
 /// A list of steps.
 #[derive(Clone, Default)]
 struct List {
     holds: Holds,
+    /// Kustomizations whose rename comes after the rest of the change.
+    later: BTreeSet<ObjectId>,
     /// All holds end with the change.
     ends_with_change: bool,
-}
-
-impl List {
-    fn of(holds: &Holds) -> Self {
-        Self { holds: holds.clone(), ends_with_change: false }
-    }
 }
 
 /// Objects that a list of steps must keep.
@@ -206,75 +221,113 @@ fn lost(played: &Played, wanted: &BTreeSet<ObjectId>) -> Vec<Loss> {
 }
 
 impl Trees {
-    /// Finds the shortest list that loses nothing. `first` is the change alone. With `marks` objects are marked in place of settings of
-    /// Kustomizations that stay.
+    /// Finds the shortest list that loses nothing. `first` is the change alone. What the settings of Kustomizations would leave over, or where
+    /// they do not help, objects are marked in their place.
     ///
     /// Fails if there is none, with the object and the rule that prevent it.
+    async fn find(
+        &self,
+        planner: &mut Planner<'_>,
+        start: &StepState<'_>,
+        goal: &Goal,
+        first: &Played,
+    ) -> Result<Found> {
+        let (live, mut tries) = (&*start.snapshot, 0);
+        let (mut best, mut way) = (None, Way::default());
+        let found = loop {
+            let found = self.find_list(planner, start, goal, first, &way, &mut tries).await;
+            let blamed = match &found {
+                Ok((list, played)) => leaving_over(&list.holds, live, &played.as_ref().unwrap_or(first).last),
+                Err(_) if best.is_none() => staying(live, &first.last),
+                Err(_) => BTreeSet::new(),
+            };
+            let found = found.and_then(|found| ensure_good(found, live, first));
+            let found = match best.take() {
+                Some(best) => better(best, found, live, first),
+                None => found,
+            };
+            if blamed.is_subset(&way.marking) || tries >= MAX_LISTS {
+                break found;
+            }
+            way.marking.extend(blamed);
+            best = Some(found);
+        };
+        let later = renamed_parents(live, &first.last);
+        if later.is_empty() || found.as_ref().is_ok_and(|found| !cost(found, live, first).leaves_owner()) {
+            return found;
+        }
+        let way = Way { later, ..Way::default() };
+        let other = self.find_list(planner, start, goal, first, &way, &mut tries).await;
+        better(found, other.and_then(|other| ensure_good(other, live, first)), live, first)
+    }
+
+    /// Finds the shortest list of this way that loses nothing. `tries` is the number of lists that were tried.
     async fn find_list(
         &self,
         planner: &mut Planner<'_>,
         start: &StepState<'_>,
         goal: &Goal,
-        first: Played,
-        marks: bool,
-    ) -> Result<(List, Played)> {
-        let live = &start.snapshot;
+        first: &Played,
+        way: &Way,
+        tries: &mut usize,
+    ) -> Result<Found> {
+        let live = &*start.snapshot;
+        let index = Index::build(live);
         let lost = |played: &Played| -> Vec<Loss> {
-            let losses = lost(played, &goal.wanted).into_iter();
-            losses.map(|loss| if marks { loss.with_mark() } else { loss }).collect()
+            lost(played, &goal.wanted).into_iter().map(|loss| loss.with_mark(&way.marking, &index)).collect()
         };
-        let (mut holds, mut tried, lost_first) = (Holds::new(), BTreeSet::new(), lost(&first));
-        let (mut best, mut vain, mut tried_lists) = (first, Holds::new(), 0);
-        while tried_lists < MAX_LISTS {
-            let lost = lost(&best);
+        let (mut holds, mut tried, mut vain) = (Holds::new(), BTreeSet::new(), Holds::new());
+        let mut best = None;
+        if !way.later.is_empty() {
+            best = Some(self.play(planner, start, &way.list(&holds)).await?);
+        }
+        let lost_first = lost(best.as_ref().unwrap_or(first));
+        while *tries < MAX_LISTS {
+            let lost = lost(best.as_ref().unwrap_or(first));
             if lost.is_empty() {
                 break;
             }
-            tried_lists += 1;
-            holds = next_holds(&holds, &mut tried, &lost, live).map_err(|loss| no_list(&loss, &vain, &best))?;
-            best = self.play(planner, start, &List::of(&holds)).await?;
+            *tries += 1;
+            let next = next_holds(&holds, &mut tried, &lost, live);
+            holds = next.map_err(|loss| no_list(&loss, &vain, best.as_ref().unwrap_or(first)))?;
+            let played = self.play(planner, start, &way.list(&holds)).await?;
             // The first one that was tried costs least.
-            vain = best.without_effect.clone().into_iter().chain(vain).collect();
+            vain = played.without_effect.clone().into_iter().chain(vain).collect();
+            best = Some(played);
         }
-        if let Some(loss) = lost(&best).first() {
-            return Err(no_list(loss, &vain, &best));
+        let found = best.as_ref().unwrap_or(first);
+        if let Some(loss) = lost(found).first() {
+            return Err(no_list(loss, &vain, found));
         }
-        ensure_managed(&goal.managed_at_once, &best)?;
+        ensure_managed(&goal.managed_at_once, found)?;
         // What is not needed is left out.
         let mut leaving = LeavingOut::new(holds, &lost_first, live);
-        for _ in tried_lists..MAX_LISTS {
+        for _ in *tries..MAX_LISTS {
             let Some(fewer) = leaving.fewer() else { break };
-            let played = self.play(planner, start, &List::of(&fewer)).await?;
+            *tries += 1;
+            let played = self.play(planner, start, &way.list(&fewer)).await?;
             let is_good = goal.is_reached(&played);
             leaving.take(&lost(&played), is_good);
-            best = if is_good { played } else { best };
+            best = if is_good { Some(played) } else { best };
         }
-        let mut list = List::of(&leaving.into_holds());
-        if best.steps.iter().any(|found| found.role == Role::HeldChange) {
+        let list = way.list(&leaving.into_holds());
+        let ends_later = |played: &Played| played.steps.iter().any(|found| found.role == Role::HeldChange);
+        if way.later.is_empty() && best.as_ref().is_some_and(ends_later) {
             let shorter = List { ends_with_change: true, ..list.clone() };
             let played = self.play(planner, start, &shorter).await?;
             if goal.is_reached(&played) {
-                (list, best) = (shorter, played);
+                return Ok((shorter, Some(played)));
             }
         }
-        ensure_one_owner(live, &best)?;
-        match mark_left(&list.holds, live, &best.last) {
-            None => Ok((list, best)),
-            Some(id) => {
-                let field = Hold::Protect.field();
-                Err(Error::refused(format!(
-                    "no steps without loss: {id} would keep `{field}`, which no owner takes away"
-                )))
-            }
-        }
+        Ok((list, best))
     }
 
-    /// Plans the steps of these holds: the holds alone, the change with those that must stay, and the change.
+    /// Plans the steps of a list: its holds alone, the change with those that must stay and without what comes later, and the change.
     async fn play(&self, planner: &mut Planner<'_>, start: &StepState<'_>, list: &List) -> Result<Played> {
         let holds = &list.holds;
         let by_hand: Vec<&ObjectId> = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| id).collect();
         let mut pending = vec![];
-        if !holds.is_empty() {
+        if !holds.is_empty() || !list.later.is_empty() {
             let mut tree = self.deployed.clone();
             let in_git = holds.iter().filter(|(_, hold)| !hold.is_by_hand());
             let patches = patch(&mut tree, &in_git.map(|(id, hold)| (id.clone(), *hold)).collect(), &start.snapshot)?;
@@ -282,7 +335,7 @@ impl Trees {
             if !patches.is_empty() || !by_hand.is_empty() {
                 pending.push((Role::Hold, patches, tree));
             }
-            let tree = self.held_target(holds, &start.snapshot);
+            let tree = self.held_target(holds, &list.later, &start.snapshot);
             let patches = FilePatch::between(&self.target, &tree);
             if !patches.is_empty() && !list.ends_with_change {
                 pending.push((Role::HeldChange, patches, tree));
@@ -335,7 +388,7 @@ impl Trees {
             return Ok(BTreeSet::new());
         }
         let state = with_holds(start, &holds);
-        let held = planner.files(&self.held_target(&holds, &start.snapshot));
+        let held = planner.files(&self.held_target(&holds, &BTreeSet::new(), &start.snapshot));
         let (_, after) = planner.step(&state, &held).await?;
         Ok(managed_from_roots(&start.snapshot, &after.snapshot))
     }
@@ -350,7 +403,8 @@ impl Trees {
             return Ok(Asleep::default());
         }
         let holds: Holds = first.steps.iter().flat_map(|found| all_holds(&found.step.plan, &start.snapshot)).collect();
-        let (mut tree, index) = (self.held_target(&holds, &start.snapshot), Index::build(&first.last));
+        let (mut tree, index) =
+            (self.held_target(&holds, &BTreeSet::new(), &start.snapshot), Index::build(&first.last));
         for owner in &owners {
             let set = set_in_tree(&mut tree, owner, Field::AWAKE, path_of_manifest(owner, &index).as_deref());
             if let Err(why) = set {
@@ -410,7 +464,7 @@ impl Trees {
         offline: bool,
     ) -> Result<()> {
         let state = with_holds(start, holds);
-        let held = planner.files(&self.held_target(holds, &start.snapshot));
+        let held = planner.files(&self.held_target(holds, &BTreeSet::new(), &start.snapshot));
         let finished = planner.rehearse(&state, &held, scope).await?;
         let FinishedPreview { plan, secrets, .. } = finished;
         let step = PlannedStep { title: String::new(), plan, secrets, snapshot: state.snapshot.into_owned() };
@@ -429,11 +483,14 @@ impl Trees {
         if only_ends { FilePatch::between(&self.deployed, &self.target) } else { vec![] }
     }
 
-    /// Returns the change with the holds that must outlast it.
-    fn held_target(&self, holds: &Holds, live: &Snapshot) -> Tree {
+    /// Returns the change with the holds that must outlast it, and without the renames that come later.
+    fn held_target(&self, holds: &Holds, later: &BTreeSet<ObjectId>, live: &Snapshot) -> Tree {
         let (mut tree, index) = (self.target.clone(), Index::build(live));
+        if let Some(root) = later.iter().find_map(|id| path_of_manifest(id, &index)) {
+            tree = with_earlier_files(&tree, &self.deployed, later, &root);
+        }
         for (owner, hold) in holds {
-            if let Hold::KeepInventory | Hold::Disable = hold {
+            if matches!(hold, Hold::KeepInventory | Hold::Disable) || later.contains(owner) {
                 // An owner that the change deletes has no manifest in it.
                 drop(hold_in_tree(&mut tree, owner, *hold, path_of_manifest(owner, &index).as_deref()));
             }
@@ -476,6 +533,32 @@ pub(super) fn patch(tree: &mut Tree, holds: &Holds, live: &Snapshot) -> Result<V
         })?;
     }
     Ok(FilePatch::between(&before, tree))
+}
+
+fn cost((list, played): &Found, live: &Snapshot, first: &Played) -> Cost {
+    Cost::of(&list.holds, live, &played.as_ref().unwrap_or(first).last)
+}
+
+/// Returns the second list if it costs no more than the first one, else the first one. `first` is the change alone.
+fn better(one: Result<Found>, other: Result<Found>, live: &Snapshot, first: &Played) -> Result<Found> {
+    match (&one, &other) {
+        (_, Err(_)) => one,
+        (Ok(found), Ok(new)) if cost(new, live, first) > cost(found, live, first) => one,
+        _ => other,
+    }
+}
+
+/// Fails if a list gives an object a second owner, or leaves a mark on one. `first` is the change alone.
+fn ensure_good(found: Found, live: &Snapshot, first: &Played) -> Result<Found> {
+    let (list, played) = (&found.0, found.1.as_ref().unwrap_or(first));
+    ensure_one_owner(live, played)?;
+    match mark_left(&list.holds, live, &played.last) {
+        None => Ok(found),
+        Some(id) => {
+            let field = Hold::Protect.field();
+            Err(Error::refused(format!("no steps without loss: {id} would keep `{field}`, which no owner takes away")))
+        }
+    }
 }
 
 /// Fails if nothing manages an object after the steps that something would manage after the change at once: what should take it over

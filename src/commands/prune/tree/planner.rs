@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::args::CheckoutOptions;
 use super::builds::Builds;
+use super::controllers::OtherControllers;
 use super::self_check::{self, LastApplied};
 use super::subject::PlannedTree;
 use super::{Answerer, NotPlanned, SharedWork, TreeArgs, check_sandbox, controllers, warn_of_controller};
@@ -25,7 +26,6 @@ use crate::tools::programs::kustomize::Kustomize;
 use gitops_core::flux::build::objects::data::{DataRef, Lookup};
 use gitops_core::flux::build::secrets_in_use;
 use gitops_core::flux::guard;
-use gitops_core::flux::helm_controller::HelmController;
 use gitops_core::flux::kustomize_controller::{KustomizeController, KustomizeVersions};
 use gitops_core::flux::retire::DefaultAccounts;
 use gitops_core::flux::simulation::questions::{Answers, FinishedPreview};
@@ -41,10 +41,10 @@ use gitops_core::kubernetes::gap::Gap;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::referrer::Referrer;
 use gitops_core::kubernetes::snapshot::Snapshot;
+use gitops_core::ownership::schemes::flux_helmrelease;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
-use gitops_core::ownership::schemes::{flux_helmrelease, flux_operator};
 use gitops_core::plan::subject::{SubjectContent, short};
-use gitops_core::plan::{Change, Fidelity, Plan, ReasonCode, Subject};
+use gitops_core::plan::{Change, Fidelity, OwnerOutcome, Plan, ReasonCode, Subject};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Time for the computation after the end of the time of a plan, when nothing more is built.
@@ -59,9 +59,7 @@ pub(super) struct Planner<'s> {
     folders: BTreeMap<SourceId, PathBuf>,
     pinned: BTreeMap<SourceId, String>,
     controller: KustomizeController,
-    generators_deny_other_namespaces: bool,
-    helm_controller: HelmController,
-    set_account: Option<String>,
+    others: OtherControllers,
     charts: Option<BTreeSet<String>>,
     fetches_charts: bool,
     /// Extent of the dry-runs of the first step; `None` if the API server is not asked.
@@ -177,7 +175,23 @@ impl SearchWork {
     }
 }
 
-impl StepState<'_> {
+impl<'s> StepState<'s> {
+    /// The present state of the cluster.
+    fn present(snapshot: &'s Snapshot, checked: LastApplied) -> Self {
+        let LastApplied { fidelity, applied: last_applied, deployed, differing, .. } = checked;
+        Self {
+            snapshot: Cow::Borrowed(snapshot),
+            open: vec![],
+            number: 1,
+            is_live: true,
+            fidelity,
+            last_applied,
+            deployed,
+            differing,
+            data: BTreeMap::new(),
+        }
+    }
+
     /// Changes settings of owners, of which no dry-run of what they apply depends.
     pub(super) fn edit_settings(&mut self, change: impl FnOnce(&mut Snapshot)) {
         change(self.snapshot.to_mut());
@@ -215,9 +229,7 @@ impl<'s> Planner<'s> {
             .of_trees(folders.values().cloned())
             .with_remote_bases(options.allow_remote_bases);
         let helm = shared.helm(&options.checkout, &folders)?;
-        let has = |group: &str, kind: &str| snapshot.resources.iter().any(|full| full.object.id.is(group, kind));
-        let has_releases = has(flux_helmrelease::GROUP, flux_helmrelease::KIND);
-        let has_sets = has(flux_operator::GROUP, "ResourceSet");
+        let has_releases = controllers::has(snapshot, flux_helmrelease::GROUP, flux_helmrelease::KIND);
         // The programs start, and print their versions while git reads the trees.
         let (version, (), read) =
             futures::join!(shared.kustomize_version(&kustomize), helm.prepare(has_releases), async {
@@ -236,12 +248,7 @@ impl<'s> Planner<'s> {
         let charts = options.checkout.charts.as_deref().map(ChartFolder::open).transpose()?;
         let folder_charts = charts.as_ref().map(|charts| charts.stems().map(str::to_owned).collect());
         let asked = cluster.as_ref().filter(|_| !options.offline);
-        let generators_deny_other_namespaces = controllers::denies_other_namespaces(cluster.as_ref(), snapshot).await;
-        let helm_controller = match cluster.as_ref() {
-            Some(cluster) if has_releases => controllers::helm_controller(cluster, snapshot).await,
-            _ => HelmController::default(),
-        };
-        let set_account = if has_sets { controllers::set_account(cluster.as_ref(), snapshot).await } else { None };
+        let others = OtherControllers::read(cluster.as_ref(), snapshot).await;
         let known = shared.known_answers(versions.linked).await;
         let mut answerer = Answerer {
             rehearsal: asked.map(|cluster| {
@@ -275,34 +282,20 @@ impl<'s> Planner<'s> {
                 session.terminal.warning(&warning);
             }
         }
-        let LastApplied { fidelity, applied: last_applied, deployed, differing, .. } = checked;
         let unread = snapshot.spokes.keys().filter(|name| !spokes.contains_key(*name)).cloned();
-        let start = StepState {
-            snapshot: Cow::Borrowed(snapshot),
-            open: vec![],
-            number: 1,
-            is_live: true,
-            fidelity,
-            last_applied,
-            deployed,
-            differing,
-            data: BTreeMap::new(),
-        };
         let planner = Self {
             answerer,
             folders,
             pinned: found.pinned,
             controller,
-            generators_deny_other_namespaces,
-            helm_controller,
-            set_account,
+            others,
             charts: folder_charts,
             fetches_charts: options.checkout.allow_network,
             dry_runs: asked.map(|_| DryRunScope { compares_all: options.diff, unread: unread.collect() }),
             subject: planned.subject.clone(),
             fetch: planned.fetch(),
         };
-        Ok((planner, start, StepTrees::new(sources, gaps, planned.subject)))
+        Ok((planner, StepState::present(snapshot, checked), StepTrees::new(sources, gaps, planned.subject)))
     }
 
     fn input<'i>(&self, state: &'i StepState<'_>, trees: &StepTrees) -> PreviewInput<'i> {
@@ -321,9 +314,9 @@ impl<'s> Planner<'s> {
             last_applied: state.last_applied.clone(),
             deployed: state.deployed.clone(),
             differing_artifacts: state.differing.clone(),
-            generators_deny_other_namespaces: self.generators_deny_other_namespaces,
-            helm_controller: self.helm_controller.clone(),
-            set_account: self.set_account.clone(),
+            generators_deny_other_namespaces: self.others.denies_other_namespaces,
+            helm_controller: self.others.helm.clone(),
+            set_account: self.others.set_account.clone(),
             charts: self.charts.clone(),
             fetches_charts: self.fetches_charts,
             generates_sets: self.answerer.builds.flux_operator.program.find().is_ok(),
@@ -594,6 +587,12 @@ impl<'s> Planner<'s> {
         let sources = self.folders.keys().filter_map(|source| matching::source(snapshot, source));
         for obstacle in sources.flat_map(obstacles) {
             session.terminal.warning(&finished.secrets.mask_values(&obstacle.to_string()));
+        }
+        let is_unproven = |row: &OwnerOutcome| row.reason.code == ReasonCode::OtherKustomize;
+        if let Some(linked) = self.controller.kustomize.filter(|_| finished.plan.owners().iter().any(is_unproven)) {
+            session.hint_below(format!(
+                "--kustomize names the program that builds: the controller has kustomize {linked}"
+            ));
         }
         let Some(rehearsal) = &self.answerer.rehearsal else { return };
         if let Some(hint) = rehearsal.hint() {

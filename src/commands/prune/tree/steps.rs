@@ -28,6 +28,8 @@ const CHECKED_OUT: &str = ".";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StepsFile {
+    /// Version of the format: `kubectl-gitops/steps-file/v1`, which is assumed if it is absent.
+    schema: Option<String>,
     /// Steps, each planned on the predicted state after the one before it.
     #[serde(rename = "steps")]
     pub(super) entries: Vec<StepEntry>,
@@ -98,6 +100,9 @@ impl StepsFile {
             entry.and_then(|entry| entry.act().map(drop)).map_err(|why| format!("step {number}: {why}"))?;
         }
         let file: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        if let Some(other) = file.schema.as_ref().filter(|schema| *schema != SCHEMA) {
+            return Err(format!("its schema is {other:?}, and this program reads {SCHEMA}"));
+        }
         if file.entries.is_empty() { Err("it has no steps".to_owned()) } else { Ok(file) }
     }
 
@@ -105,7 +110,7 @@ impl StepsFile {
     pub(super) fn of_commits(revisions: &[String]) -> Self {
         let revisions = [CHECKED_OUT].into_iter().chain(revisions.iter().map(String::as_str));
         let entries = revisions.map(|it| StepEntry { commit: Some(it.to_owned()), ..StepEntry::default() });
-        Self { entries: entries.collect() }
+        Self { schema: None, entries: entries.collect() }
     }
 }
 

@@ -11,6 +11,7 @@ use super::AppliedObject;
 use super::cause::{ESCALATION, is_of_live_fields, is_of_schema};
 use super::ignore_rules::{cannot_keep, ignored_in_answer, unreplaceable_path};
 use super::manifest::remove_unknown_fields;
+use super::normalize::is_read_with_go_types;
 use super::update::{Update, compare};
 use crate::flux::kustomize_controller::KustomizeController;
 use crate::kubernetes::object::{ObjectId, ResourceType, list_at};
@@ -190,15 +191,14 @@ impl ApplyError<'_> {
 }
 
 /// Retries of an apply without the fields that the API server does not know. The controller drops these fields
-/// silently from objects of built-in kinds.
+/// silently from objects that it reads with Go types.
 pub struct UnknownFieldRetries {
     left: usize,
 }
 
 impl UnknownFieldRetries {
-    pub fn new(kind: &ResourceType, snapshot: &Snapshot) -> Self {
-        let is_custom = snapshot.object(&kind.definition()).is_some();
-        Self { left: if is_custom { 0 } else { UNKNOWN_FIELD_RETRIES } }
+    pub fn new(kind: &ResourceType) -> Self {
+        Self { left: if is_read_with_go_types(&kind.group, &kind.kind) { UNKNOWN_FIELD_RETRIES } else { 0 } }
     }
 
     /// Removes the fields that the error names. Returns true if the manifest should be sent again.
@@ -308,7 +308,7 @@ fn free_addresses(manifest: &mut Value, live: &Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{object, resource_type, snapshot};
+    use crate::testing::resource_type;
 
     fn error(code: u16, message: &str) -> ApplyError<'_> {
         ApplyError { code: (code > 0).then_some(code), message, has_controllers_rights: false }
@@ -362,20 +362,28 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_removed_a_few_times_and_only_from_built_in_kinds() {
-        let kind = resource_type("apps", "Deployment", "deployments", true);
-        let definition = object("apiextensions.k8s.io", "CustomResourceDefinition", "", "deployments.apps");
+    fn unknown_fields_are_removed_a_few_times_and_only_from_kinds_with_go_types() {
         let unknown = error(500, ".spec.a: field not declared in schema");
         let manifest = json!({"spec": {"a": 1}});
-        let mut retries = UnknownFieldRetries::new(&kind, &snapshot(vec![], vec![]));
+        let retries = |group: &str, kind: &str| UnknownFieldRetries::new(&resource_type(group, kind, "any", true));
+        let mut of_deployment = retries("apps", "Deployment");
         for _ in 0..UNKNOWN_FIELD_RETRIES {
-            assert!(retries.should_retry(&mut manifest.clone(), unknown));
+            assert!(of_deployment.should_retry(&mut manifest.clone(), unknown));
         }
-        assert!(!retries.should_retry(&mut manifest.clone(), unknown));
-        let mut retries = UnknownFieldRetries::new(&kind, &snapshot(vec![], vec![]));
-        assert!(!retries.should_retry(&mut json!({}), unknown), "the manifest has no such field");
-        let mut retries = UnknownFieldRetries::new(&kind, &snapshot(vec![definition], vec![]));
-        assert!(!retries.should_retry(&mut manifest.clone(), unknown), "a custom resource");
+        assert!(!of_deployment.should_retry(&mut manifest.clone(), unknown));
+        let no_field = &mut json!({});
+        assert!(!retries("apps", "Deployment").should_retry(no_field, unknown), "the manifest has no such field");
+        for (group, kind, is_retried) in [
+            ("rbac.authorization.k8s.io", "RoleBinding", true),
+            ("rbac.authorization.k8s.io", "Role", false),
+            ("rbac.authorization.k8s.io", "ClusterRole", false),
+            ("apiextensions.k8s.io", "CustomResourceDefinition", false),
+            ("apiregistration.k8s.io", "APIService", false),
+            ("gateway.networking.k8s.io", "Gateway", false),
+            ("example.com", "Widget", false),
+        ] {
+            assert_eq!(retries(group, kind).should_retry(&mut manifest.clone(), unknown), is_retried, "{kind}");
+        }
     }
 
     #[test]

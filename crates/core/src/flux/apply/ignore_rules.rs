@@ -1,4 +1,5 @@
-//! Rules of `spec.ignore`: fields of applied objects that keep their live values.
+//! Rules of `spec.ignore`: fields of applied objects that keep their live values. `spec.driftDetection.ignore` of a HelmRelease has
+//! the same ones.
 //!
 //! Source: docs/reference/kustomize-controller.md 4.3.
 
@@ -80,9 +81,9 @@ struct Rule<'a> {
 /// target in a map, and all of them have the same key.
 ///
 /// Source: `CompileIgnoreRules` in jsondiff/unstructured.go of fluxcd/pkg/ssa v0.76.2.
-fn rules(spec: &KustomizationSpec) -> impl Iterator<Item = Rule<'_>> {
-    let written = list_at(spec.value(), "/ignore").iter();
+fn counting(written: &[Value]) -> impl Iterator<Item = Rule<'_>> {
     let all: Vec<Rule<'_>> = written
+        .iter()
         .map(|rule| Rule { target: rule.get("target").and_then(Value::as_object), paths: list_at(rule, "/paths") })
         .collect();
     let last = all.iter().rposition(|rule| rule.target.is_none());
@@ -90,19 +91,29 @@ fn rules(spec: &KustomizationSpec) -> impl Iterator<Item = Rule<'_>> {
     counting.map(|(_, rule)| rule)
 }
 
+/// Returns the rules of a Kustomization.
+fn rules(spec: &KustomizationSpec) -> &[Value] {
+    list_at(spec.value(), "/ignore")
+}
+
 /// Fails if the rules have more patterns than are compared with each object.
-fn check_number(spec: &KustomizationSpec) -> Result<(), Exceeded> {
-    let targets = list_at(spec.value(), "/ignore").iter().filter_map(|rule| rule.get("target")?.as_object());
+fn check_number(rules: &[Value]) -> Result<(), Exceeded> {
+    let targets = rules.iter().filter_map(|rule| rule.get("target")?.as_object());
     IGNORE_PATTERNS.check(targets.map(Map::len).sum())
 }
 
 /// Returns the JSON pointers of the fields that keep their live values when a Kustomization applies an object. Above the limit of
 /// patterns, no rule is compared.
 pub(crate) fn ignored_paths(spec: &KustomizationSpec, object: &IgnoreTarget<'_>) -> Vec<String> {
-    if check_number(spec).is_err() {
+    paths_of(rules(spec), object)
+}
+
+/// Returns the JSON pointers of the rules that select an object. Above the limit of patterns, no rule is compared.
+pub(crate) fn paths_of(rules: &[Value], object: &IgnoreTarget<'_>) -> Vec<String> {
+    if check_number(rules).is_err() {
         return vec![];
     }
-    let matching = rules(spec).filter(|rule| rule.target.is_none_or(|target| object.is_selected_by(target)));
+    let matching = counting(rules).filter(|rule| rule.target.is_none_or(|target| object.is_selected_by(target)));
     let paths = matching.flat_map(|rule| rule.paths);
     paths.filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -155,11 +166,11 @@ pub(crate) fn invalid_path(paths: &[String]) -> Option<&str> {
 ///
 /// Source: `NewSelectorRegex` in jsondiff/selector.go of fluxcd/pkg/ssa v0.76.2.
 pub(crate) fn invalid_target(spec: &KustomizationSpec) -> Option<InvalidExprs> {
-    if let Err(exceeded) = check_number(spec) {
+    if let Err(exceeded) = check_number(rules(spec)) {
         let detail = format!("it is not known which fields keep their values: there are {exceeded}");
         return Some(InvalidExprs { detail, is_certain: false });
     }
-    let targets = list_at(spec.value(), "/ignore").iter().filter_map(|rule| rule.get("target")?.as_object());
+    let targets = rules(spec).iter().filter_map(|rule| rule.get("target")?.as_object());
     let invalid = targets.flat_map(|target| {
         let texts = target.iter().filter_map(|(part, text)| Some((part, text.as_str()?)));
         texts.filter_map(|(part, text)| {

@@ -5,15 +5,17 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::AppliedObject;
+use super::normalize::normalize;
 use crate::flux::build::objects::are_readable;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 
-/// Returns the manifest with owner labels, without status, and with `data` alone in a Secret. Common metadata overwrites
+/// Returns the manifest with owner labels, normalized, without status, and with `data` alone in a Secret. Common metadata overwrites
 /// the labels and annotations of the manifest. Labels or annotations that are not all text are dropped, once the controller
 /// adds one.
 pub fn manifest_to_apply(applied: &AppliedObject) -> Value {
     let AppliedObject { owner, spec, id, built, .. } = applied;
     let mut manifest = Value::clone(&built.manifest);
+    normalize(id, &mut manifest);
     let Some(fields) = manifest.as_object_mut() else { return manifest };
     if !id.is_definition() {
         fields.remove("status");

@@ -7,6 +7,7 @@ pub mod dry_run;
 pub(crate) mod ignore_rules;
 pub(crate) mod managed_fields;
 pub mod manifest;
+pub(crate) mod normalize;
 pub mod question;
 pub(crate) mod rights;
 pub(crate) mod schema;

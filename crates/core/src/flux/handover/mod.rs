@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::flux::kinds::SOURCE_GROUP;
+use crate::flux::spec::KustomizationSpec;
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::gap::{EFFECTS, Gap, GapKind};
@@ -64,12 +65,12 @@ impl Loss {
         self.holder.as_ref().map(|(id, _)| id)
     }
 
-    /// Returns the same with a mark on the object itself in place of a setting of a Kustomization that stays: that setting would keep
+    /// Returns the same with a mark on the object itself in place of a setting of one of these Kustomizations: that setting would keep
     /// everything else that the Kustomization lets go of, too.
     #[must_use]
-    pub fn with_mark(self) -> Self {
-        match self.holder {
-            Some((_, [Hold::KeepInventory, ..])) => {
+    pub fn with_mark(self, marking: &BTreeSet<ObjectId>, live: &Index<'_>) -> Self {
+        match live_holder(&self, live) {
+            Some((holder, _)) if marking.contains(&holder) => {
                 Self { holder: Some((self.object.clone(), &[Hold::Protect])), ..self }
             }
             _ => self,
@@ -373,6 +374,75 @@ pub fn left_behind(first: &Snapshot, last: &Snapshot, owners: &[OwnerId]) -> Opt
     let index = Index::build(last);
     let mut objects = owners.iter().filter_map(|owner| Some(&index.owner(owner)?.object?.id));
     objects.find(|id| before.contains(*id) && !after.contains(*id)).cloned()
+}
+
+/// What the settings of a list cost. Less is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cost {
+    /// Number of owners that are left over, and go on to apply their objects.
+    owners: usize,
+    /// Number of marked objects, and of objects that are left over.
+    objects: usize,
+}
+
+impl Cost {
+    /// Returns the cost of these settings between two states.
+    pub fn of(holds: &Holds, first: &Snapshot, last: &Snapshot) -> Self {
+        let (left, index) = (left_over(first, last, []), Index::build(last));
+        let owners = left.iter().filter(|id| index.owner_of_object(id).is_some()).count();
+        let marks = holds.values().filter(|hold| **hold == Hold::Protect).count();
+        Self { owners, objects: marks + left.len() }
+    }
+
+    /// Returns true if an owner is left over.
+    pub fn leaves_owner(self) -> bool {
+        self.owners > 0
+    }
+}
+
+/// Returns the Kustomizations whose settings leave something over: marks on the objects that move would not. Where that is an owner, so that
+/// marks are needed, those that stay are among them: marks alone need no third step.
+pub fn leaving_over(holds: &Holds, first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
+    let index = Index::build(first);
+    let left = left_over(first, last, []);
+    let owners = left.iter().flat_map(|id| index.recorded_by(id)).filter_map(|owner| index.owner(owner)?.object);
+    let is_set = |id: &&ObjectId| matches!(holds.get(*id), Some(Hold::Orphan | Hold::KeepInventory));
+    let mut leaving: BTreeSet<ObjectId> = owners.map(|object| &object.id).filter(is_set).cloned().collect();
+    let later = Index::build(last);
+    if !leaving.is_empty() && left.iter().any(|id| later.owner_of_object(id).is_some()) {
+        leaving.extend(staying(first, last));
+    }
+    leaving
+}
+
+/// Returns the Kustomizations that are there before and after a change.
+pub fn staying(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
+    let live = first.resources.iter().map(|full| &full.object.id).filter(|id| id.is_here(GROUP, KIND));
+    live.filter(|id| last.object(id).is_some()).cloned().collect()
+}
+
+/// Returns the Kustomizations that apply others and get another name, and those with the same path that take their place. Their rename can wait
+/// for a step of its own.
+pub fn renamed_parents(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
+    let index = Index::build(first);
+    let place = |full: &Resource| {
+        let spec = KustomizationSpec::of(full);
+        (spec.source(&full.object.id.namespace), spec.path().to_owned())
+    };
+    let only_in = |of: &Snapshot, other: &Snapshot| -> Vec<Resource> {
+        let owners = of.resources.iter().filter(|full| full.object.id.is_here(GROUP, KIND));
+        owners.filter(|full| other.object(&full.object.id).is_none()).cloned().collect()
+    };
+    let is_parent = |full: &&Resource| match index.owner_of_object(&full.object.id).map(|owner| &owner.members) {
+        Some(Members::Listed(members)) => members.iter().any(|id| id.is(GROUP, KIND)),
+        _ => false,
+    };
+    let (gone, new) = (only_in(first, last), only_in(last, first));
+    let pairs = gone.iter().filter(is_parent).flat_map(|old| {
+        let twins = new.iter().filter(|new| place(new) == place(old));
+        twins.flat_map(|new| [&old.object.id, &new.object.id]).cloned().collect::<Vec<_>>()
+    });
+    pairs.collect()
 }
 
 /// Sets the fields of holds in a state, as a commit of them does.
@@ -812,6 +882,52 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_leave_an_owner_over_cost_more_than_marks() {
+        let state = |owners: Vec<Resource>, objects: &[&str]| {
+            let maps = objects.iter().map(|name| testing::object("", "ConfigMap", "shop", name));
+            testing::snapshot(maps.chain(owners.iter().map(|owner| owner.object.clone())).collect(), owners)
+        };
+        let owner = |name: &str, entries: &[&str]| testing::kustomization(name, entries);
+        let child = "flux-system_inner_kustomize.toolkit.fluxcd.io_Kustomization";
+        let (inner, map) = (owner("inner", &["shop_a__ConfigMap"]), "shop_b__ConfigMap");
+        let first = state(vec![owner("outer", &[child, map]), inner.clone()], &["a", "b"]);
+        let moved = owner("outer-two", &["shop_a__ConfigMap", map]);
+        let kept = state(vec![moved.clone(), inner], &["a", "b"]);
+        let clean = state(vec![moved], &["a", "b"]);
+        let orphaned = Holds::from([(key("outer"), Hold::Orphan)]);
+        let marked = Holds::from([(first.objects[0].id.clone(), Hold::Protect)]);
+        let all = BTreeSet::from([key("inner"), key("outer")]);
+        assert_eq!(leaving_over(&orphaned, &first, &kept), all, "marks alone need no third step");
+        assert_eq!(leaving_over(&orphaned, &first, &clean), BTreeSet::new());
+        assert!(Cost::of(&marked, &first, &clean) < Cost::of(&orphaned, &first, &kept));
+        assert!(Cost::of(&orphaned, &first, &clean) < Cost::of(&marked, &first, &clean));
+        let dropped = state(vec![owner("outer-two", &["shop_a__ConfigMap"])], &["a", "b"]);
+        assert_eq!(leaving_over(&orphaned, &first, &dropped), BTreeSet::from([key("outer")]));
+        assert_eq!(leaving_over(&marked, &first, &dropped), BTreeSet::new(), "it has no setting");
+        assert_eq!(Cost::of(&orphaned, &first, &dropped), Cost::of(&marked, &first, &clean), "nothing is left over");
+        assert_eq!(staying(&first, &kept), BTreeSet::from([key("inner")]));
+    }
+
+    #[test]
+    fn a_parent_is_renamed_where_a_new_owner_has_its_path() {
+        let owner = |name: &str, path: &str, entries: &[&str]| {
+            let mut owner = testing::kustomization(name, entries);
+            owner.content["spec"] =
+                serde_json::json!({"path": path, "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+            owner
+        };
+        let state = |owners: Vec<Resource>| {
+            testing::snapshot(owners.iter().map(|owner| owner.object.clone()).collect(), owners)
+        };
+        let child = "flux-system_inner_kustomize.toolkit.fluxcd.io_Kustomization";
+        let first = state(vec![owner("outer", "./o", &[child]), owner("inner", "./i", &[])]);
+        let last = |path: &str| state(vec![owner("outer-two", path, &[]), owner("inner-two", "./i", &[])]);
+        let expected = BTreeSet::from([key("outer"), key("outer-two")]);
+        assert_eq!(renamed_parents(&first, &last("./o")), expected, "the inner one applies no Kustomization");
+        assert_eq!(renamed_parents(&first, &last("./p")), BTreeSet::new(), "its path has gone, so that it cannot wait");
+    }
+
+    #[test]
     fn a_mark_that_the_new_owner_does_not_take_away_is_left() {
         let state = |annotations: &[(&str, &str)]| {
             let annotations = annotations.iter().copied().collect();
@@ -868,11 +984,12 @@ mod tests {
         let object = given_away[0].object.clone();
         let mut both = live.clone();
         both.replace_object(&object, Some(testing::object("", "ConfigMap", "shop", "a")));
-        let marked = given_away.clone().map(Loss::with_mark);
+        let marked = given_away.clone().map(|loss| loss.with_mark(&BTreeSet::from([key("old")]), &Index::build(&both)));
         let marks = next_holds(&Holds::new(), &mut BTreeSet::new(), &marked, &both).unwrap();
         assert_eq!(marks, Holds::from([(object, Hold::Protect)]), "what else the owner lets go of goes");
         let deleted = [loss(&deletion("old", ReasonCode::OwnerDeleted))];
-        assert_eq!(deleted[0].clone().with_mark(), deleted[0], "it keeps nothing else");
+        let unmarked = deleted[0].clone().with_mark(&BTreeSet::new(), &Index::build(&live));
+        assert_eq!(unmarked, deleted[0], "its setting leaves nothing over");
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &deleted, &live).unwrap();
         assert_eq!(holds, Holds::from([(key("old"), Hold::Orphan)]));
         let release = testing::flux_object("HelmRelease", serde_json::json!({}), &[]);

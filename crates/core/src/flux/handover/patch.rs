@@ -264,6 +264,26 @@ pub fn set_in_tree(tree: &mut Tree, owner: &ObjectId, field: Field, root: Option
     Err(format!("{place}; `{field}` must be set by hand"))
 }
 
+/// Returns a tree whose files with a manifest of one of these objects, in either tree, are those of the tree before. `root` is the path of
+/// the Kustomization that applies them: where it has such a file, those of other clusters stay.
+#[must_use]
+pub fn with_earlier_files(tree: &Tree, before: &Tree, ids: &BTreeSet<ObjectId>, root: &str) -> Tree {
+    let root = directory(root);
+    let is_of_one = |document: &&str| {
+        let manifest = document.contains("kind").then(|| yaml::document(document).ok()).flatten();
+        manifest.is_some_and(|manifest| ids.iter().any(|id| is_manifest_of(&manifest, id)))
+    };
+    let files = [tree, before].into_iter().flat_map(yaml_files);
+    let files = files.filter(|(_, text)| documents(text).iter().any(&is_of_one));
+    let (below, others): (BTreeSet<&str>, BTreeSet<&str>) =
+        files.map(|(path, _)| path).partition(|path| path.starts_with(&root));
+    let mut earlier = tree.clone();
+    for path in if below.is_empty() { others } else { below } {
+        earlier.replace(path, before.get(path).cloned());
+    }
+    earlier
+}
+
 /// Removes manifests from a tree, each with the path of the Kustomization that builds it. A file without manifests goes, and so do
 /// the entries of kustomization files that name it. `roots` are paths that stay in the tree although they become empty.
 ///
@@ -499,6 +519,28 @@ mod tests {
         assert!(text("clusters/test/web.yaml").contains("deletionPolicy: Orphan"));
         let mut tree: Tree = [("base/web.yaml", ROOT)].into_iter().collect();
         hold_in_tree(&mut tree, &owner("web"), Hold::Orphan, Some("./clusters/test")).unwrap();
+    }
+
+    #[test]
+    fn a_rename_that_waits_has_its_file_of_before() {
+        let manifest = |name: &str| {
+            format!(
+                "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: flux-system}}\n"
+            )
+        };
+        let tree = |files: &[(&str, &str)]| {
+            let mut tree = Tree::default();
+            for (path, name) in files {
+                tree.insert(*path, File::Regular(Arc::from(manifest(name).as_bytes()))).unwrap();
+            }
+            tree
+        };
+        let before = tree(&[("prod/a.yaml", "old"), ("prod/b.yaml", "inner"), ("test/a.yaml", "old")]);
+        let after = tree(&[("prod/c.yaml", "new"), ("prod/b.yaml", "inner-two"), ("test/a.yaml", "new")]);
+        let ids = BTreeSet::from([owner("old"), owner("new")]);
+        let held = with_earlier_files(&after, &before, &ids, "./prod");
+        let expected = tree(&[("prod/a.yaml", "old"), ("prod/b.yaml", "inner-two"), ("test/a.yaml", "new")]);
+        assert_eq!(FilePatch::between(&expected, &held), [], "what else the change has stays");
     }
 
     fn removed(files: &[(&str, &str)], ids: &[ObjectId]) -> Result<BTreeMap<String, String>, String> {

@@ -8,13 +8,14 @@ use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::update::Update;
+use crate::flux::build::objects::BuiltObject;
 use crate::flux::simulation::model::held_deletions::held_deletion;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::questions::Answers;
 use crate::flux::simulation::model::refusals::{Delay, DeletionRefusal, ForcedDeletion, Refusal, Standing};
-use crate::flux::simulation::rows::applied_objects::LastRuns;
+use crate::flux::simulation::rows::applied_objects::{LastRuns, RunsBeforeSuspension};
 use crate::flux::simulation::rows::object_rows::kustomization_row;
-use crate::flux::spec::NamespacedName;
+use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::gap::{Gap, GapKind};
 use crate::kubernetes::object::ObjectId;
 use crate::kubernetes::snapshot::Snapshot;
@@ -57,6 +58,8 @@ pub(super) struct DryRuns<'r> {
     missing: BTreeMap<&'r str, (&'r Gap, BTreeSet<&'r ObjectId>)>,
     /// Other reasons for an incomplete rehearsal.
     gaps: Vec<Gap>,
+    /// Updates that depend on a condition, by Kustomization.
+    possible_updates: Vec<(Answered<'r>, String)>,
     /// Objects whose changes no answer confirms.
     open: Vec<ObjectId>,
     /// There are changes that could not be sent.
@@ -143,13 +146,22 @@ impl<'r> DryRuns<'r> {
         deletions.push(DeletionRefusal { owner, account, id: question.id.clone(), message });
     }
 
-    /// Keeps the results of the last runs, which are those that the plan shows.
-    pub(super) fn retain_last_runs(&mut self, runs: &LastRuns<'_>) {
-        self.applied.retain(|Answered { applied: AppliedObject { owner, spec, id, built, .. }, .. }| {
-            let run = runs.get(&(owner, id));
-            run.is_some_and(|(last_spec, last)| {
-                last_spec.apply_fields() == spec.apply_fields() && last.manifest == built.manifest
-            })
+    /// Keeps the results of the last runs, which are those that the plan shows, and the updates of those that may come before a
+    /// suspension.
+    pub(super) fn retain_last_runs(&mut self, runs: &LastRuns<'_>, before_suspension: &RunsBeforeSuspension<'_>) {
+        let is_same = |AppliedObject { spec, built, .. }: &AppliedObject, run: (&KustomizationSpec, &BuiltObject)| {
+            run.0.apply_fields() == spec.apply_fields() && run.1.manifest == built.manifest
+        };
+        let possible = self.applied.iter().filter_map(|answered| {
+            let applied = answered.applied;
+            let &(spec, built, ref condition) = before_suspension.get(&(&applied.owner, &applied.id))?;
+            let is_update = matches!(answered.result, DryRunResult::Updated(_)) && is_same(applied, (spec, built));
+            is_update.then(|| (*answered, condition.clone()))
+        });
+        self.possible_updates = possible.collect();
+        self.applied.retain(|Answered { applied, .. }| {
+            let run = runs.get(&(&applied.owner, &applied.id));
+            run.is_some_and(|&run| is_same(applied, run))
         });
     }
 
@@ -181,6 +193,9 @@ impl<'r> DryRuns<'r> {
                 }
                 _ => {}
             }
+        }
+        for (Answered { applied: object, result, .. }, condition) in self.possible_updates {
+            rows.add_open(object, result, &condition);
         }
         for failed in self.failed_deletions {
             rows.mark_deletion_failed(&failed);
@@ -373,8 +388,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::flux::build::objects::BuiltObject;
-    use crate::flux::spec::KustomizationSpec;
     use crate::kubernetes::snapshot::ClusterIdentity;
     use crate::plan::OwnerOutcome;
     use crate::testing::{Build, object, snapshot};

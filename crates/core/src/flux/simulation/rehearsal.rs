@@ -30,8 +30,11 @@ use crate::flux::simulation::model::node::NodeId;
 use crate::flux::simulation::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Standing};
 use crate::flux::simulation::model::state::State;
-use crate::flux::simulation::rows::applied_objects::{applied_ids, applied_objects_if, interrupted_objects, last_runs};
+use crate::flux::simulation::rows::applied_objects::{
+    applied_ids, applied_objects_if, interrupted_objects, last_runs, runs_before_suspension,
+};
 use crate::flux::simulation::rows::secret_names::secret_mask;
+use crate::flux::simulation::rows::token_rows::add_token_outcomes;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::deletion::namespaces::always_refused;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, list_at};
@@ -187,11 +190,12 @@ impl Rehearsal {
         add_built_referrers(state, &mut plan);
         let Some(scope) = &state.input.dry_runs else {
             plan.set_without_dry_runs();
+            add_token_outcomes(state, &mut plan);
             say_what_blocked_owners_delete(&mut plan);
             return Box::new(FinishedPreview { plan, secrets });
         };
         let mut dry_runs = DryRuns::collect(&self.asked, answers);
-        dry_runs.retain_last_runs(&last_runs(state));
+        dry_runs.retain_last_runs(&last_runs(state), &runs_before_suspension(state));
         if self.is_endless {
             dry_runs.add_endless();
         }
@@ -201,6 +205,7 @@ impl Rehearsal {
             plan.add_diffs(manifest_diffs(state, &plan));
         }
         plan.set_not_compared(not_compared);
+        add_token_outcomes(state, &mut plan);
         say_what_blocked_owners_delete(&mut plan);
         Box::new(FinishedPreview { plan, secrets })
     }

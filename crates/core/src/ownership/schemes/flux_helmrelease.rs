@@ -22,6 +22,8 @@ pub const NAMESPACE: &str = "helm.toolkit.fluxcd.io/namespace";
 pub const GROUP: &str = "helm.toolkit.fluxcd.io";
 /// Kind of the owner.
 pub const KIND: &str = "HelmRelease";
+/// Label or annotation of an object whose drift helm-controller overlooks.
+pub(crate) const DRIFT: &str = "helm.toolkit.fluxcd.io/driftDetection";
 const MANAGERS: &[&str] = &["helm-controller"];
 /// Longer release names are shortened.
 const LONGEST_NAME: usize = 53;
@@ -30,7 +32,7 @@ const BASE: Scheme = flux::base("helmrelease");
 pub(crate) const SCHEME: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(NAME), MetadataKey::Label(NAMESPACE)],
     selectors: &[NAME],
-    other_keys: &[helm::HOOK],
+    other_keys: &[helm::HOOK, DRIFT],
     managers: MANAGERS,
     protections: &[
         ProtectionKey::except("helm.toolkit.fluxcd.io/prune", &["enabled"]),

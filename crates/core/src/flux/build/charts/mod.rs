@@ -4,6 +4,7 @@
 
 pub mod archive;
 pub(crate) mod lookups;
+mod numbers;
 pub mod random;
 pub mod remote;
 mod schema;
@@ -26,6 +27,7 @@ use crate::kubernetes::object::{flag_at, list_at, text_at};
 use crate::private::Private;
 use crate::text::hash_of_parts;
 use archive::{CHART_FILE, ChartFiles, unpack};
+use numbers::set_by_template;
 use random::{Randomness, Seed};
 use templates::ClusterValues;
 use values::{Values, overlay};
@@ -43,8 +45,9 @@ pub struct ChartRun {
     pub namespace: String,
     /// Texts of values in YAML; each overrides those before it.
     pub values: Vec<Private<String>>,
-    /// Whole numbers to set, as `PATH=NUMBER`. They override the values.
-    pub numbers: Vec<Private<String>>,
+    /// Whole numbers to set, as `PATH=NUMBER`. They override the values, and none is a value of a Secret: every user of the machine can
+    /// read the arguments of a process.
+    pub numbers: Vec<String>,
     /// The release exists already.
     pub is_upgrade: bool,
     /// The values need not match the schema of the chart.
@@ -154,9 +157,12 @@ impl ChartRun {
             );
         }
         let kube_version = cluster.kube_version.clone();
-        let numbers = values.numbers.iter();
-        let numbers: Vec<Private<String>> =
-            numbers.map(|(path, number)| Private::new(format!("{}={number}", path.join(".")))).collect();
+        let mut numbers = vec![];
+        if values.is_private {
+            known_values.extend(set_by_template(&mut files, &values.numbers));
+        } else {
+            numbers.extend(values.numbers.iter().map(|(path, number)| format!("{}={number}", path.join("."))));
+        }
         let RenderOptions { release, namespace, is_upgrade, skips_schema } = *options;
         Ok(Self {
             files: Arc::new(files),
@@ -192,7 +198,7 @@ impl ChartRun {
         // The counts say where each list ends.
         let counts = [values.len(), numbers.len()].map(usize::to_le_bytes);
         let texts = [release, namespace, kube_version.as_deref().unwrap_or_default()].map(str::as_bytes);
-        let given = values.iter().chain(numbers).map(|text| text.reveal().as_bytes());
+        let given = values.iter().map(Private::reveal).chain(numbers).map(String::as_bytes);
         let contents = files.iter().flat_map(|(at, content)| [at.as_bytes(), content]);
         let parts = texts.into_iter().chain(counts.iter().map(<[u8; 8]>::as_slice)).chain([&flags[..]]);
         hash_of_parts(parts.chain(given).chain(contents))
@@ -692,7 +698,7 @@ mod tests {
             ChartRun { release: "web".to_owned(), ..run.clone() },
             ChartRun { namespace: "web".to_owned(), ..run.clone() },
             ChartRun { values: private("a"), ..run.clone() },
-            ChartRun { numbers: private("a"), ..run.clone() },
+            ChartRun { numbers: vec!["a".to_owned()], ..run.clone() },
             ChartRun { is_upgrade: true, ..run.clone() },
             ChartRun { skips_schema: true, ..run.clone() },
             ChartRun { kube_version: Some(String::new()), ..run.clone() },
@@ -701,7 +707,7 @@ mod tests {
         let keys: BTreeSet<String> = others.iter().map(ChartRun::key).collect();
         assert_eq!(keys.len(), others.len());
         // A file of the chart is no number that is set.
-        let numbers = ["a=1", "b"].map(|text| Private::new(text.to_owned())).into();
+        let numbers = ["a=1", "b"].map(str::to_owned).into();
         let set = ChartRun { files: files("c", "d"), numbers, ..run.clone() };
         let both = Arc::new(
             files("a=1", "b").iter().chain(&*files("c", "d")).map(|(at, text)| (at.clone(), text.clone())).collect(),

@@ -1,7 +1,5 @@
 //! Artifacts that source-controller stores, and the path by which the API server gives them to a user.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::archive::check_digest;
@@ -51,12 +49,16 @@ impl StoredArtifact {
     }
 }
 
-/// Returns the charts of all HelmReleases as source-controller stores them, by digest.
-pub fn charts_of_releases(snapshot: &Snapshot) -> BTreeMap<String, StoredArtifact> {
+/// Returns the chart of each HelmRelease as source-controller stores it, or the reason why it is not there.
+pub fn charts_of_releases(snapshot: &Snapshot) -> impl Iterator<Item = (&ObjectId, Result<StoredArtifact, String>)> {
     let releases = snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
-    let sources = releases.filter_map(|release| snapshot.resource(&chart_source(release, release.spec()).ok()?));
-    let artifacts = sources.filter_map(|source| StoredArtifact::of(source).ok());
-    artifacts.map(|artifact| (artifact.digest.clone(), artifact)).collect()
+    releases.map(|release| {
+        let artifact = chart_source(release, release.spec()).and_then(|source| {
+            let found = snapshot.resource(&source).ok_or_else(|| format!("{source} could not be read"))?;
+            StoredArtifact::of(found)
+        });
+        (&release.object.id, artifact)
+    })
 }
 
 /// Returns the object whose artifact is the chart of a release with this spec.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::flux::build::go_yaml;
 use crate::flux::build::objects::data::DataRef;
 use crate::kubernetes::object::{flag_at, list_at, text_at};
 use crate::private::Private;
@@ -59,9 +60,32 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Returns true if a chart is rendered alike with both.
+    /// Returns true if both are the same values: helm-controller compares their digests, so neither comments nor the source of a
+    /// value count.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.texts, &self.numbers) == (&other.texts, &other.numbers)
+            || self.merged_by_go().is_some_and(|merged| other.merged_by_go() == Some(merged))
+    }
+
+    /// Returns the values as the one map of which Go writes the digest; `None` if a text is no map, or is not read here.
+    fn merged_by_go(&self) -> Option<Map<String, Value>> {
+        let mut merged = Map::new();
+        for text in &self.texts {
+            match go_yaml::read(text.reveal().as_bytes()).ok()?.to_json().ok()? {
+                Value::Object(mut values) => {
+                    values.values_mut().for_each(make_floats);
+                    overlay(&mut merged, values);
+                }
+                Value::Null => {}
+                _ => return None,
+            }
+        }
+        self.overlay_numbers(&mut merged, |number| match number {
+            // Go writes a larger floating-point number with an exponent.
+            -999_999..=999_999 => json!(number as f64),
+            _ => json!(number),
+        });
+        Some(merged)
     }
 
     /// Returns the values as one map.
@@ -72,11 +96,15 @@ impl Values {
                 overlay(&mut merged, values);
             }
         }
-        for (path, number) in &self.numbers {
-            let value = path.iter().rev().fold(json!(number), |value, name| json!({name: value}));
-            overlay(&mut merged, value.as_object().cloned().unwrap_or_default());
-        }
+        self.overlay_numbers(&mut merged, |number| json!(number));
         Value::Object(merged)
+    }
+
+    fn overlay_numbers(&self, merged: &mut Map<String, Value>, written: impl Fn(i64) -> Value) {
+        for (path, number) in &self.numbers {
+            let value = path.iter().rev().fold(written(*number), |value, name| json!({name: value}));
+            overlay(merged, value.as_object().cloned().unwrap_or_default());
+        }
     }
 
     /// Adds a text that overrides what is there.
@@ -125,14 +153,15 @@ impl Values {
     ///
     /// Fails if they are not read here.
     pub(crate) fn add_source(&mut self, source: &ValuesSource<'_>, text: &str) -> Result<(), String> {
-        let values = source.values(text)?;
         let names = source.names()?;
-        let number = (!source.is_literal).then(|| typed(text).as_i64()).flatten();
-        match number.filter(|_| !names.is_empty()) {
-            Some(number) => {
-                self.numbers.insert(names.into_iter().map(str::to_owned).collect(), number);
-            }
-            None => self.add_text(values),
+        if names.is_empty() {
+            self.add_text(text.to_owned());
+            return Ok(());
+        }
+        let value = source.value(text)?;
+        match value.as_i64() {
+            Some(number) => _ = self.numbers.insert(names.into_iter().map(str::to_owned).collect(), number),
+            None => self.add_text(names.into_iter().rev().fold(value, |value, name| json!({name: value})).to_string()),
         }
         Ok(())
     }
@@ -173,32 +202,96 @@ impl ValuesSource<'_> {
         Ok(names)
     }
 
-    /// Returns the values that a text stands for, as YAML. At a path, it is read as `helm --set` reads it.
+    /// Returns the value at the path, which Helm reads as that of `--set`.
     ///
-    /// Fails if the path has other than plain names, or if the text has a character with a meaning in `--set`.
-    pub(crate) fn values(&self, text: &str) -> Result<String, String> {
-        let names = self.names()?;
-        if names.is_empty() {
-            return Ok(text.to_owned());
+    /// Fails if it is not read here.
+    fn value(&self, text: &str) -> Result<Value, String> {
+        if self.is_literal {
+            return Ok(json!(text));
         }
-        if !self.is_literal && text.contains([',', '{', '}', '[', ']', '\\']) {
-            let why = "the value of a targetPath in its valuesFrom has characters that Helm reads as syntax";
-            return Err(why.to_owned());
+        match set_value(text) {
+            SetValue::Read(value) => Ok(value),
+            SetValue::Refused => Err(REFUSED.to_owned()),
+            SetValue::Unread => {
+                Err("the value of a targetPath in its valuesFrom has characters that Helm reads as syntax".to_owned())
+            }
         }
-        let value = if self.is_literal { json!(text) } else { typed(text) };
-        Ok(names.into_iter().rev().fold(value, |value, name| json!({name: value})).to_string())
     }
+
+    /// Returns the reason why helm-controller cannot read a text; `None` if it can, or if that is not known.
+    pub(crate) fn refusal(&self, text: &str) -> Option<&'static str> {
+        let is_set = !self.target_path.is_empty() && !self.is_literal;
+        (is_set && set_value(text) == SetValue::Refused).then_some(REFUSED)
+    }
+}
+
+/// Reason why helm-controller does nothing for a release with a value that Helm refuses.
+const REFUSED: &str =
+    "Helm cannot read the value of a targetPath in its valuesFrom: it has `,` or `{`, and is not literal";
+
+/// Value of a text in `helm --set PATH=TEXT`.
+#[derive(Debug, PartialEq)]
+enum SetValue {
+    Read(Value),
+    /// It ends within a list, or a word without a value follows it.
+    Refused,
+    /// It sets more than the value at the path, or whole numbers in a list.
+    Unread,
+}
+
+/// Reads a text in `helm --set`.
+///
+/// Source: `ReplacePathValue` of fluxcd/pkg/chartutil v1.27.1; Helm v4.2.2 `pkg/strvals/parser.go`, `key` and `valList`.
+fn set_value(text: &str) -> SetValue {
+    let is_quoted = ['\'', '"'].iter().any(|quote| text.starts_with(*quote) && text.ends_with(*quote));
+    let text = if is_quoted { text.trim_matches(['\'', '"']) } else { text };
+    let read = |word: String| if is_quoted { json!(word) } else { typed(&word) };
+    let (value, rest) = match text.strip_prefix('{') {
+        None => {
+            let (word, end) = word(text, &[',']);
+            (read(word), end.map_or("", |(_, rest)| rest))
+        }
+        Some(mut list) => {
+            let mut items = vec![];
+            loop {
+                let (word, Some((stop, rest))) = word(list, &[',', '}']) else { return SetValue::Refused };
+                items.push(read(word));
+                list = rest;
+                if stop == '}' {
+                    break;
+                }
+            }
+            (Value::Array(items), list.strip_prefix(',').unwrap_or(list))
+        }
+    };
+    let has_numbers = value.as_array().is_some_and(|items| items.iter().any(Value::is_number));
+    match rest {
+        "" if !has_numbers => SetValue::Read(value),
+        // What follows is a value at another path.
+        _ if rest.is_empty() || rest.contains(['=', '[', '\\']) => SetValue::Unread,
+        _ => SetValue::Refused,
+    }
+}
+
+/// Returns the text up to the first of these characters that no backslash precedes, and that character with what follows it.
+fn word<'t>(text: &'t str, stops: &[char]) -> (String, Option<(char, &'t str)>) {
+    let (mut word, mut rest) = (String::new(), text.chars());
+    while let Some(next) = rest.next() {
+        match next {
+            '\\' => word.extend(rest.next()),
+            _ if stops.contains(&next) => return (word, Some((next, rest.as_str()))),
+            _ => word.push(next),
+        }
+    }
+    (word, None)
 }
 
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-/// Returns the value of a text in `helm --set`.
+/// Returns the value of a word in `helm --set`.
 fn typed(text: &str) -> Value {
-    if ['\'', '"'].iter().any(|quote| text.starts_with(*quote) && text.ends_with(*quote)) {
-        return json!(text.trim_matches(['\'', '"']));
-    }
     match &*text.to_lowercase() {
         "true" => json!(true),
         "false" => json!(false),
@@ -206,6 +299,16 @@ fn typed(text: &str) -> Value {
         "0" => json!(0),
         _ if text.starts_with('0') => json!(text),
         _ => text.parse::<i64>().map_or_else(|_| json!(text), |number| json!(number)),
+    }
+}
+
+/// Makes numbers the floating-point numbers that Go reads.
+fn make_floats(value: &mut Value) {
+    match value {
+        Value::Number(number) => *value = json!(number.as_f64()),
+        Value::Array(items) => items.iter_mut().for_each(make_floats),
+        Value::Object(fields) => fields.values_mut().for_each(make_floats),
+        _ => {}
     }
 }
 
@@ -229,8 +332,10 @@ mod tests {
     fn a_value_at_a_path_is_read_as_in_helm_set() {
         let spec = |path: &str, literal: bool| json!({"valuesFrom": [{"targetPath": path, "literal": literal}]});
         let values = |path: &str, literal: bool, text: &str| {
-            let spec = spec(path, literal);
-            values_sources("shop", &spec).next().unwrap().values(text)
+            let (spec, mut values) = (spec(path, literal), Values::default());
+            values.add_source(&values_sources("shop", &spec).next().unwrap(), text)?;
+            let read = values.texts.iter().map(|text| text.reveal().clone()).next();
+            Ok::<String, String>(read.unwrap_or_else(|| values.merged().to_string()))
         };
         let rows = [
             ("b", r#"{"a":"b"}"#),
@@ -242,14 +347,24 @@ mod tests {
             ("'12'", r#"{"a":"12"}"#),
             ("null", r#"{"a":null}"#),
             ("x=y", r#"{"a":"x=y"}"#),
+            ("p[1]}{", r#"{"a":"p[1]}{"}"#),
+            (r"a\,\b", r#"{"a":"a,b"}"#),
+            ("x,", r#"{"a":"x"}"#),
+            ("{x,true,}", r#"{"a":["x",true,""]}"#),
+            ("'{1,2}'", r#"{"a":["1","2"]}"#),
         ];
         for (text, expected) in rows {
-            assert_eq!(values("a", false, text).as_deref(), Ok(expected), "{text}");
+            assert_eq!(values("a", false, text).unwrap(), expected, "{text}");
         }
-        assert_eq!(values("a.b-c", true, "1,2").as_deref(), Ok(r#"{"a":{"b-c":"1,2"}}"#));
-        assert!(values("a", false, "1,2").unwrap_err().contains("characters that Helm reads as syntax"));
+        assert_eq!(values("a.b-c", true, "1,2").unwrap(), r#"{"a":{"b-c":"1,2"}}"#);
+        for (text, why) in [("1,2", "Helm cannot read"), ("{1", "Helm cannot read"), ("{a}b", "Helm cannot read")] {
+            assert!(values("a", false, text).unwrap_err().contains(why), "{text}");
+        }
+        for text in ["1,b=2", "{1,2}", "a,b[0]"] {
+            assert!(values("a", false, text).unwrap_err().contains("characters that Helm reads as syntax"), "{text}");
+        }
         assert!(values("a[0]", false, "1").unwrap_err().contains("is not read here"));
-        assert_eq!(values("", false, "a: 1").as_deref(), Ok("a: 1"));
+        assert_eq!(values("", false, "a: 1").unwrap(), "a: 1");
         // Its values would be nested a hundred thousand times.
         let refused = values(&["a"; 100_000].join("."), false, "1").unwrap_err();
         assert!(refused.contains("more than 250 characters"), "{refused}");
@@ -274,6 +389,29 @@ mod tests {
         let mut values = Values::default();
         values.add_source(&source, "x").unwrap();
         assert_eq!((values.numbers.len(), &*values.texts), (0, &[Private::new(r#"{"a":{"b":"x"}}"#.to_owned())][..]));
+    }
+
+    #[test]
+    fn values_are_the_same_whatever_their_texts() {
+        let values = |texts: &[&str]| {
+            let mut values = Values::default();
+            texts.iter().for_each(|text| values.add_text((*text).to_owned()));
+            values
+        };
+        let inline = values(&[r#"{"a":{"b":1,"c":"x"},"d":[1.5]}"#]);
+        for same in [&["# new\na: {c: x}\nd: [1.50]\n", "a: {b: 1.0}"][..], &["a: {b: 1, c: 'x'}\nd: [1.5]", ""]] {
+            assert!(values(same).is_same(&inline), "{same:?}");
+        }
+        for other in ["a: {b: 1, c: x}\nd: [1.5]\ne: null", "a: {b: '1', c: x}\nd: [1.5]", "x", "{"] {
+            assert!(!values(&[other]).is_same(&inline), "{other}");
+        }
+        assert!(!values(&["a: yes"]).is_same(&values(&[r#"{"a":"yes"}"#])), "Go reads a boolean");
+        assert!(values(&["{}"]).is_same(&values(&[])));
+        let numbers =
+            |number| Values { numbers: BTreeMap::from([(vec!["a".to_owned()], number)]), ..Values::default() };
+        assert!(!numbers(1).is_same(&numbers(2)));
+        assert!(numbers(1).is_same(&values(&["a: 1"])), "their digests are the same");
+        assert!(!numbers(1_000_000).is_same(&values(&["a: 1000000"])));
     }
 
     #[test]

@@ -148,6 +148,12 @@ fn permits(all: &[Comparator<'_>], version: &ChartVersion) -> bool {
     (version.pre.is_empty() || names_pre) && all.iter().all(|comparator| comparator.permits(version))
 }
 
+/// Returns true if two texts are versions of which one is not the other, whatever their build metadata are.
+pub(crate) fn differ(one: &str, other: &str) -> bool {
+    let version = |text: &str| Some(ChartVersion::parse(text).filter(|_| !text.contains(['x', 'X', '*']))?.0);
+    version(one).zip(version(other)).is_some_and(|(one, other)| one != other)
+}
+
 impl ChartVersion {
     /// Parses a version and returns the number of its numbers that are written.
     fn parse(text: &str) -> Option<(Self, usize)> {
@@ -253,6 +259,20 @@ mod tests {
         ];
         for (range, expected) in rows {
             assert_eq!(selected(range), expected, "{range}");
+        }
+    }
+
+    #[test]
+    fn versions_differ_unless_only_their_metadata_do() {
+        for (one, other, expected) in [
+            ("1.2", "1.2.0", false),
+            ("1.2", "1.2.1", true),
+            ("v1.2.0+a", "1.2.0", false),
+            ("1.2.0-rc.1", "1.2.0", true),
+            ("latest", "1.2.0", false),
+            ("1.x", "2.0.0", false),
+        ] {
+            assert_eq!(differ(one, other), expected, "{one} {other}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod blockers;
 pub(crate) mod containers;
+mod definition_names;
 pub(crate) mod deletions;
 pub(crate) mod dependencies;
 pub(crate) mod derivation;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use super::definition_names::DefinitionNames;
 use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
 use crate::flux::controller_flags::ControllerFlags;
@@ -60,6 +61,8 @@ pub(crate) struct Scopes<'a> {
     namespaces: BTreeSet<String>,
     /// The snapshot holds Namespaces, so that a missing one does not exist.
     has_namespaces: bool,
+    /// Live definitions that a Kustomization deletes, so that others can have their names.
+    leaving: BTreeSet<ObjectId>,
     /// Flags of the controller, with the kinds that have a stage of their own.
     flags: &'a ControllerFlags,
 }
@@ -83,7 +86,8 @@ impl<'a> Scopes<'a> {
                 namespaces.insert(built.id.name.to_string());
             }
         }
-        Self { snapshot, defined, namespaces, has_namespaces, flags: &state.input.flags }
+        let leaving = leaving_definitions(state);
+        Self { snapshot, defined, namespaces, has_namespaces, leaving, flags: &state.input.flags }
     }
 
     /// Returns the outcome of applying a build of a Kustomization with a spec, or of another owner.
@@ -92,7 +96,7 @@ impl<'a> Scopes<'a> {
         let built: Vec<_> = built.into_iter().map(|object| (skipping(&object), object)).collect();
         let sent = built.iter().filter(|(skipping, _)| skipping.is_none()).map(|(_, object)| object);
         let own = OwnScopes::new(sent);
-        let mut failures: Vec<Failure> = vec![];
+        let mut failures = self.taken_names(&own);
         let mut desired = BuiltObjects::new();
         for (skipping, object) in built {
             let stage = stage(&object.id, &self.flags.custom_stage_kinds);
@@ -108,9 +112,6 @@ impl<'a> Scopes<'a> {
             let (id, failure) = self.place(&object, &own, spec);
             failures.extend(failure.map(|detail| Failure { stage, part: FailedPart::Check, detail }));
             let Some(id) = id else { continue };
-            if let Some(detail) = self.taken_names(&object) {
-                failures.push(Failure { stage, part: FailedPart::Wait, detail });
-            }
             desired.insert(id.clone(), BuiltObject { id, ..object });
         }
         failures.extend(self.taken_port(&desired));
@@ -159,14 +160,24 @@ impl<'a> Scopes<'a> {
         })
     }
 
-    /// Returns a failure if a new definition never gets its names, because another one of the group has them.
-    fn taken_names(&self, object: &BuiltObject) -> Option<String> {
-        let (kind, _) = defined_kind(object).filter(|_| self.snapshot.object(&object.id).is_none())?;
-        let other = self.snapshot.resource_type(&kind)?;
-        let plural = object.manifest.pointer("/spec/names/plural").and_then(Value::as_str)?;
-        let shown = object.shown_id();
-        (*other.plural != *plural)
-            .then(|| format!("{shown} is not established, because {}.{} has its kind", other.plural, other.group))
+    /// Returns a failure for each new definition that never gets its names, because another one has one of them: a live one that
+    /// stays, or a new one of the same build.
+    fn taken_names(&self, own: &OwnScopes) -> Vec<Failure> {
+        let is_new = |id: &ObjectId| self.snapshot.object(id).is_none();
+        let new: Vec<_> = own.definitions.iter().filter(|(id, _)| is_new(id)).collect();
+        let served: Vec<DefinitionNames> = if new.is_empty() {
+            vec![]
+        } else {
+            let staying = self.snapshot.types.iter().filter(|kind| !self.leaving.contains(&kind.definition()));
+            staying.map(DefinitionNames::of_type).collect()
+        };
+        let failures = new.iter().filter_map(|(id, names)| {
+            let others = served.iter().chain(new.iter().map(|(_, names)| names));
+            let (other, name) = others.into_iter().find_map(|other| Some((other, names.shared_with(other)?)))?;
+            let detail = format!("{id} is not established, because {} has its name {name}", other.full_name());
+            Some(Failure { stage: Stage::Definitions, part: FailedPart::Wait, detail })
+        });
+        failures.collect()
     }
 
     /// Returns a failure if two new Services ask for one node port. The server accepts each of them alone.
@@ -265,9 +276,20 @@ impl<'a> Scopes<'a> {
     }
 }
 
+/// Returns the definitions that Kustomizations delete.
+fn leaving_definitions(state: &State<'_>) -> BTreeSet<ObjectId> {
+    let deleting = state.nodes.iter().flat_map(|node| {
+        let listed = node.inventory.iter().filter(|id| id.is_definition());
+        listed.filter(move |id| node.deletion.is_some() || node.last_pass().is_some_and(|last| last.prunes(id)))
+    });
+    deleting.cloned().collect()
+}
+
 /// Kinds and namespaces of one build.
 struct OwnScopes {
     defined: DefinedKinds,
+    /// Names of its definitions.
+    definitions: Vec<(ObjectId, DefinitionNames)>,
     namespaces: BTreeSet<String>,
 }
 
@@ -275,9 +297,12 @@ impl OwnScopes {
     fn new<'b>(sent: impl Iterator<Item = &'b BuiltObject> + Clone) -> Self {
         let namespaces = sent.clone().filter(|object| object.id.is("", "Namespace"));
         let namespaces = namespaces.map(|object| object.id.name.to_string()).collect();
+        let own = sent.clone().filter(|object| object.id.is_definition() && object.masked.is_none());
+        let definitions =
+            own.map(|object| (object.id.clone(), DefinitionNames::of_manifest(&object.manifest))).collect();
         let mut defined = DefinedKinds::default();
         sent.for_each(|object| defined.add(object));
-        Self { defined, namespaces }
+        Self { defined, definitions, namespaces }
     }
 }
 

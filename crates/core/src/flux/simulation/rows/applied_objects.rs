@@ -9,6 +9,7 @@ use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::protection::is_never_applied;
 use crate::flux::simulation::model::state::State;
+use crate::flux::simulation::schedule::race_conditions::before_suspension;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::flux::stages::stage;
 use crate::kubernetes::object::ObjectId;
@@ -39,6 +40,28 @@ pub(crate) fn last_runs<'s>(state: &'s State<'_>) -> LastRuns<'s> {
         let key = &node.id.key;
         let found = objects.into_iter().filter(|(spec, id, _)| !was_replaced_before(state, key, spec, id));
         runs.extend(found.map(|(spec, id, built)| ((key, id), (spec, built))));
+    }
+    runs
+}
+
+/// The spec, the manifest and the condition of an apply that a Kustomization may make before it is suspended.
+pub(crate) type RunsBeforeSuspension<'s> =
+    HashMap<(&'s NamespacedName, &'s ObjectId), (&'s KustomizationSpec, &'s BuiltObject, String)>;
+
+/// Returns what the Kustomizations that the change suspends may apply before: nothing undoes it then.
+pub(crate) fn runs_before_suspension<'s>(state: &'s State<'_>) -> RunsBeforeSuspension<'s> {
+    let mut runs = RunsBeforeSuspension::new();
+    for node in state.nodes.iter().filter(|node| node.may_stay()) {
+        let Some((last, earlier)) = node.passes.split_last().filter(|(last, _)| last.spec.is_suspended()) else {
+            continue;
+        };
+        let key = &node.id.key;
+        for pass in earlier.iter().rev().filter(|pass| pass.is_optional || pass.condition.is_some()) {
+            for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| !last.applies(id)) {
+                let condition = || (&pass.spec, built, before_suspension(key));
+                runs.entry((key, id)).or_insert_with(condition);
+            }
+        }
     }
     runs
 }

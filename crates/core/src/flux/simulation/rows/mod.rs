@@ -1,18 +1,17 @@
 //! Rows, outcomes and gaps of a plan.
 
 pub(crate) mod applied_objects;
+mod beside;
 pub(crate) mod cascade_rows;
-mod controller_upgrade;
-mod emptied_files;
 mod encrypted_objects;
 mod image_automation;
 mod kustomization_outcomes;
 pub(crate) mod object_rows;
 pub(crate) mod owner_rows;
-mod read_kinds;
 pub(crate) mod references;
 pub(crate) mod secret_names;
-mod untouched_owners;
+pub(crate) mod token_rows;
+mod unknown_takers;
 
 use std::collections::BTreeSet;
 
@@ -25,14 +24,11 @@ use crate::plan::{Action, Actor, Change, Plan};
 use crate::text::pluralize;
 use applied_objects::contested;
 use cascade_rows::{cascaded_row, kept_row, spread_unknown};
-use controller_upgrade::controller_upgrade;
-use emptied_files::emptied_files;
 use encrypted_objects::annotate_encrypted;
 use kustomization_outcomes::{owner_outcomes, unknown_builds};
 use object_rows::{misread_names, row};
 use owner_rows::{add_affected_owners, add_stuck_owners, add_updates, mark_recreated, owner_rows};
-use read_kinds::read_kinds;
-use untouched_owners::untouched_owners;
+use unknown_takers::doubt_what_may_be_taken;
 
 /// Returns the plan of the last state. A state that is not stable is a gap.
 pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable: bool) -> Plan {
@@ -69,6 +65,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     spread_unknown(&mut changes);
     changes.extend(owner_rows(state, consequences));
     changes.extend(misread_names(state));
+    doubt_what_may_be_taken(state, &mut changes);
     annotate_encrypted(state, &mut changes);
     for change in changes.iter_mut().filter(|change| change.is_deletion()) {
         if let Some(held) = state.live_object(&change.object.id).and_then(held_deletion) {
@@ -84,12 +81,7 @@ pub(crate) fn plan(state: &State<'_>, consequences: &Consequences<'_>, is_stable
     add_updates(state, &mut plan);
     image_automation::add_commits(state, &mut plan);
     plan.set_policy_changes(consequences.policies.clone());
-    plan.set_emptied_files(emptied_files(state, &plan));
-    plan.set_untouched_owners(untouched_owners(state));
-    plan.set_controller_upgrade(controller_upgrade(state));
-    if let Some(kinds) = read_kinds(state) {
-        plan.set_read_kinds(kinds);
-    }
+    beside::add(state, &mut plan);
     plan
 }
 

@@ -11,6 +11,7 @@ use crate::flux::simulation::model::held_deletions::held_deletion;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::is_applied_after;
+use crate::flux::simulation::owners::helm::drift::correcting;
 use crate::flux::simulation::owners::kinds::kind_of;
 use crate::flux::simulation::owners::resource_set;
 use crate::flux::simulation::owners::spoke::{deletion_gaps, remote_gap};
@@ -316,7 +317,7 @@ fn owner_row(action: Action, object: impl Into<PinnedObject>, owner: &ObjectId, 
 
 /// Changes the rows of deleted objects that another owner, or one that is created again, applies.
 ///
-/// A HelmRelease applies its objects once, so that those that are deleted after that stay away.
+/// A HelmRelease applies its objects once, so that those that are deleted after that stay away unless it corrects their drift.
 pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>, changes: &mut [Change]) {
     for change in changes.iter_mut().filter(|change| change.action == Action::Delete) {
         let id = change.object.id.clone();
@@ -343,7 +344,17 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
         let other = applying
             .map(|(by, _)| by)
             .find(|by| owner.as_ref() != Some(&flux_owner(by)) || consequences.may_be_deleted(by));
-        let Some(by) = other.filter(|_| !container_is_deleted(state, &id, consequences)) else { continue };
+        if container_is_deleted(state, &id, consequences) {
+            continue;
+        }
+        let Some(by) = other else {
+            let mut others = correcting(state, consequences, &id).filter(|by| owner.as_ref() != Some(&flux_owner(by)));
+            if let Some(by) = others.next() {
+                change.action = Action::Recreate;
+                change.reason.add_detail(&format!("{by} creates it again, because it corrects its drift"));
+            }
+            continue;
+        };
         change.action = Action::Recreate;
         change.reason.add_detail(&format!("{by} creates it again"));
         let effect = state.affected_owner(by).and_then(|owner| owner.effect.as_ref());

@@ -62,9 +62,7 @@ fn condition_of_one(id: &ObjectId, node: &Node) -> String {
             _ => format!("it depends on whether {name} reconciles the new revision before it is deleted"),
         },
         Some(_) => format!("it stays if {name} is deleted before its inventory lists it"),
-        None if node.last_pass().is_some_and(|last| last.spec.is_suspended()) => {
-            format!("it depends on whether {name} reconciles the new revision before it is suspended")
-        }
+        None if node.last_pass().is_some_and(|last| last.spec.is_suspended()) => before_suspension(&node.id.key),
         None if has_passing_spec(node) => {
             format!("it depends on whether {name} is reconciled between two changes of its spec or its variables")
         }
@@ -76,4 +74,9 @@ fn condition_of_one(id: &ObjectId, node: &Node) -> String {
         }
         None => format!("it depends on whether {name} applies the new revision before its spec changes"),
     }
+}
+
+/// Returns the condition of what a Kustomization does that is suspended.
+pub(crate) fn before_suspension(key: &NamespacedName) -> String {
+    format!("it depends on whether {} reconciles the new revision before it is suspended", owner_id(key))
 }

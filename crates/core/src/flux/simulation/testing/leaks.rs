@@ -1099,10 +1099,11 @@ fn played(cluster: &TestCluster, files: &Files, builds: build::Answers) -> (Fini
         Progress::Needs(needs) => Progress::Needs(needs),
     });
     assert_eq!(contradictions(&finished.plan), [""; 0]);
-    let Declared { objects, unknown } = preview.declared(&finished.plan, &BTreeMap::new(), |_| true);
+    let Declared { objects, unknown, blocked } = preview.declared(&finished.plan, &BTreeMap::new(), |_| true);
     let objects = objects.iter().map(|(id, owners)| format!("{id} of {owners:?}\n"));
     let unknown = unknown.iter().map(|(owner, reason)| format!("{owner}: {reason}\n"));
-    (finished, objects.chain(unknown).collect(), next)
+    let blocked = blocked.iter().map(|owner| format!("{owner}\n"));
+    (finished, objects.chain(unknown).chain(blocked).collect(), next)
 }
 
 /// Gives the release and the ResourceSet the state after they were applied.

@@ -4,9 +4,11 @@ use serde_json::{Value, json};
 
 use super::cluster::{Files, NS, TestCluster, cluster_scoped, cm, ks, set};
 use super::premises::verified_with;
-use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry};
+use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::update::Update;
+use crate::kubernetes::object::{GroupKind, ManagedFieldsEntry, ObjectId};
 use crate::kubernetes::snapshot::OtherVersion;
-use crate::plan::Certainty;
+use crate::plan::{Certainty, Change, ReasonCode};
 use crate::testing;
 
 /// Returns a dependency `d`, and a dependant `k` that loses `a` if `is_after`.
@@ -150,6 +152,71 @@ fn a_dependency_that_the_change_suspends_may_reconcile_the_new_revision_before()
     let checks = json!({"healthChecks": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "none", "namespace": NS}]});
     let unhealthy = TestCluster::new(&two(checks.clone(), dependant.clone(), false));
     assert_eq!(unhealthy.rows(&after(checks)), set(&[]), "its health check fails before");
+}
+
+#[test]
+fn what_a_suspended_kustomization_may_change_before_is_a_row() {
+    let files = |suspend: bool, value: &str| {
+        let mut changed = cm("a");
+        changed["data"] = json!({ "v": value });
+        vec![("root/k.yaml", vec![ks("k", "./p", json!({ "suspend": suspend }))]), ("p/a.yaml", vec![changed])]
+    };
+    let mut cluster = TestCluster::new(&files(false, "1"));
+    let update = Update { reason: ReasonCode::Changed.into(), diff: String::new(), changes_content: true };
+    cluster.results.push((|applied| &*applied.id.name == "a", DryRunResult::Updated(update)));
+    let rows = |cluster: &TestCluster| {
+        let plan = cluster.plan(&files(true, "2"));
+        let row = |change: &Change| format!("{} {} {:?}", change.action, change.object.id.name, change.certainty);
+        plan.changes().iter().filter(|change| &*change.object.id.kind == "ConfigMap").map(row).collect::<Vec<_>>()
+    };
+    assert_eq!(rows(&cluster), ["update a Race"]);
+    cluster.kustomization("k").content["spec"]["suspend"] = true.into();
+    assert!(rows(&cluster).is_empty(), "it is suspended already");
+}
+
+#[test]
+fn the_token_controller_deletes_a_token_of_another_account_or_of_none() {
+    let account =
+        |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": NS}});
+    let token = |account: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata":
+            {"name": "tok", "namespace": NS, "annotations": {"kubernetes.io/service-account.name": account}}})
+    };
+    let files = |objects: Vec<Value>| -> Files {
+        let accounts = vec![account("one"), account("two")];
+        vec![("root/k.yaml", vec![ks("k", "./p", json!({}))]), ("p/a.yaml", [accounts, objects].concat())]
+    };
+    let row = |cluster: &TestCluster, objects: Vec<Value>| {
+        let plan = cluster.plan(&files(objects));
+        let mut rows = plan.changes().iter().filter(|row| &*row.object.id.name == "tok");
+        rows.next().map(|row| format!("{} {:?} {}", row.action, row.certainty, row.by))
+    };
+    let cluster = TestCluster::new(&files(vec![]));
+    assert_eq!(row(&cluster, vec![token("one")]), text("create Certain kustomize-controller"));
+    assert_eq!(row(&cluster, vec![token("none"), account("none")]), text("create Certain kustomize-controller"));
+    assert_eq!(row(&cluster, vec![token("none")]), text("create Race kustomize-controller"));
+
+    let mut cluster = TestCluster::new(&files(vec![token("one")]));
+    let update = Update { reason: ReasonCode::Changed.into(), diff: String::new(), changes_content: true };
+    cluster.results.push((|applied| &*applied.id.name == "tok", DryRunResult::Updated(update)));
+    assert_eq!(row(&cluster, vec![token("two")]), text("update Certain kustomize-controller"), "it has no uid yet");
+    let uid_of = |cluster: &TestCluster, name: &str| {
+        let mut objects = cluster.snapshot.objects.iter();
+        objects.find(|object| object.id == ObjectId::new("", "ServiceAccount", NS, name)).unwrap().uid.to_string()
+    };
+    let uid = uid_of(&cluster, "one");
+    let live = cluster.snapshot.objects.iter_mut().find(|object| &*object.id.name == "tok").unwrap();
+    live.annotations = [("kubernetes.io/service-account.name", "one"), ("kubernetes.io/service-account.uid", uid.as_str())]
+        .into_iter()
+        .collect();
+    assert_eq!(row(&cluster, vec![token("two")]), text("recreate Certain token-controller"));
+    let mut labelled = token("one");
+    labelled["metadata"]["labels"] = json!({"a": "b"});
+    assert_eq!(row(&cluster, vec![labelled]), text("update Certain kustomize-controller"));
+}
+
+fn text(row: &str) -> Option<String> {
+    Some(row.to_owned())
 }
 
 #[test]

@@ -160,6 +160,31 @@ fn a_definition_that_drops_a_stored_version_is_refused_and_nothing_is_pruned() {
 }
 
 #[test]
+fn a_new_definition_waits_for_its_names() {
+    let named = |plural: &str, short_name: &str| {
+        let mut named = definition(&["v1"]);
+        named["metadata"]["name"] = format!("{plural}.{GROUP}").into();
+        named["spec"]["names"] = json!({"kind": plural.to_uppercase(), "plural": plural, "shortNames": [short_name]});
+        named
+    };
+    let mut cluster = cluster(Some(definition(&["v1"])), vec![cm("a"), cm("b")], &["v1"]);
+    cluster.snapshot.types.last_mut().unwrap().short_names = vec!["wd".into()];
+    let stays = |definitions: Vec<Value>| after(Some(definition(&["v1"])), [definitions, vec![cm("b")]].concat());
+    assert_eq!(cluster.rows(&stays(vec![named("gadgets", "gd")])), set(&["delete a"]));
+    assert_eq!(cluster.rows(&stays(vec![named("gadgets", "wd")])), set(&["keep a"]));
+    assert!(
+        cluster
+            .outcome(&stays(vec![named("gadgets", "wd")]), "k")
+            .contains(&format!("widgets.{GROUP} has its name wd"))
+    );
+    let two = vec![named("gadgets", "gd"), named("gizmos", "gd")];
+    assert_eq!(cluster.rows(&stays(two)), set(&["keep a"]));
+    let leaves = after(None, vec![named("gadgets", "wd"), cm("b")]);
+    let expected = format!("delete widgets.{GROUP}");
+    assert_eq!(cluster.rows(&leaves), set(&["delete a", &expected]), "the controller tries again until it is gone");
+}
+
+#[test]
 fn a_custom_resource_is_not_created_by_a_build_that_deletes_its_definition() {
     let both = definition(&["v1", "v2"]);
     let cluster = cluster(None, vec![both, widget("w"), cm("b")], &["v1", "v2"]);

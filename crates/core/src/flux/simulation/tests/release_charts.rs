@@ -248,6 +248,13 @@ fn the_deployed_chart_is_read_from_the_folder_if_it_is_not_stored() {
     cluster.remote = None;
     cluster.charts = Some([("app-1".to_owned(), packed_chart(&[ABOUT, WEB, EXTRA]))].into());
     assert_eq!(cluster.rows(&tree(off())), set(&["delete extra"]));
+    // A release that is installed again has the chart of its HelmChart, wherever that is read from.
+    let mut failed = deployed(&tree(spec(json!({}))), &[ABOUT, WEB, EXTRA]);
+    failed.stored.clear();
+    failed.kustomization("app").content["status"]["history"][0]["status"] = "failed".into();
+    assert!(why(&failed, off()).contains("; --charts can name a folder that has app-1"), "{}", why(&failed, off()));
+    failed.charts = Some([("app-1".to_owned(), packed_chart(&[ABOUT, WEB, EXTRA]))].into());
+    assert!(failed.plan(&tree(off())).is_complete());
 }
 
 #[test]
@@ -270,6 +277,10 @@ fn a_tag_of_an_image_selects_a_version() {
     cluster.charts = Some([("app-2.0.0".to_owned(), packed_chart(&[about, WEB]))].into());
     assert_eq!(cluster.rows(&with("2.0.0")), set(&["delete extra"]));
     assert!(reason(&cluster.plan(&with("latest"))).1.contains("cannot be read"));
+    let about_patch = ("Chart.yaml", "apiVersion: v2\nname: app\nversion: 2.0.1\n");
+    cluster.charts = Some([("app-2.0.1".to_owned(), packed_chart(&[about_patch, WEB]))].into());
+    let refused = reason(&cluster.plan(&with("2.0"))).1;
+    assert!(refused.contains("refuses its chart 2.0.1, which is not the version of the tag 2.0"), "{refused}");
     // The digest of the deployed image names the same chart.
     let pinned = |digest: &str| {
         let mut files = with("1");

@@ -243,3 +243,38 @@ fn a_tree_of_another_kind_is_published_before_its_source_changes_or_never() {
     let (_, deleted) = change(vec![repository(json!({"suspend": true}))]);
     assert_eq!(deleted, "b Race");
 }
+
+#[test]
+fn a_new_kustomization_of_another_repository_may_take_over_what_is_deleted() {
+    let before: Files = vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({})), ks("l", "./q", json!({}))]),
+        ("p/a.yaml", vec![cm("a"), cm("b")]),
+        ("q/c.yaml", vec![cm("c")]),
+    ];
+    let rows = |fields: Value, change: &dyn Fn(&mut TestCluster)| {
+        let url = json!({"url": "https://example.com/other"});
+        let of_other = json!({"sourceRef": {"kind": "GitRepository", "name": "other"}});
+        let mut more = of_other;
+        fields.as_object().unwrap().iter().for_each(|(key, value)| more[key] = value.clone());
+        let objects =
+            vec![ks("l", "./q", json!({})), source("GitRepository", "other", spec(url)), ks("n", "./x", more)];
+        let after: Files =
+            vec![("root/k.yaml", objects), ("p/a.yaml", vec![cm("a"), cm("b")]), ("q/c.yaml", vec![cm("d")])];
+        let mut cluster = TestCluster::new(&before);
+        change(&mut cluster);
+        let mut rows = cluster.rows(&after);
+        rows.retain(|row| row.starts_with("delete"));
+        rows
+    };
+    let as_it_is = |_: &mut TestCluster| {};
+    let doubted = set(&["delete? a", "delete? b", "delete? c", "delete? k"]);
+    assert_eq!(rows(json!({}), &as_it_is), doubted);
+    assert_eq!(rows(json!({"targetNamespace": NS}), &as_it_is), doubted);
+    let certain = set(&["delete a", "delete b", "delete c", "delete k"]);
+    assert_eq!(rows(json!({"targetNamespace": "elsewhere"}), &as_it_is), certain, "it applies nothing here");
+    assert_eq!(rows(json!({"suspend": true}), &as_it_is), certain, "it applies nothing");
+    let orphans = |cluster: &mut TestCluster| {
+        cluster.kustomization("k").content["spec"]["deletionPolicy"] = "Orphan".into();
+    };
+    assert_eq!(rows(json!({}), &orphans), set(&["delete k", "delete? c"]), "nothing goes with it");
+}

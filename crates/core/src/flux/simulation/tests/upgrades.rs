@@ -757,6 +757,16 @@ fn a_resumed_release_is_upgraded_if_it_differs_from_its_last_release() {
     assert_eq!(cluster.rows(&tree("1", &templates(), spec(json!({})))), set(&[]));
     let renamed = tree("1", &templates(), spec(json!({"off": ["extra.yaml"]})));
     assert_eq!(cluster.rows(&renamed), set(&["delete extra"]));
+    let outcome_of = |cluster: &TestCluster| {
+        let plan = cluster.plan(&tree("1", &templates(), spec(json!({}))));
+        let row = plan.owners().iter().find(|row| row.owner.kind == "HelmRelease");
+        row.map(|row| row.outcome)
+    };
+    assert_eq!(outcome_of(&cluster), Some(Outcome::Applies), "its values may be others than those of its last release");
+    let last = &mut cluster.kustomization("app").content["status"]["history"][0];
+    (last["chartName"], last["chartVersion"]) = ("app".into(), "1".into());
+    last["configDigest"] = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855".into();
+    assert_eq!(outcome_of(&cluster), None, "the digest is that of its values");
 }
 
 #[test]

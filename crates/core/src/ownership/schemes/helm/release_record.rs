@@ -1,5 +1,5 @@
-//! Members of a Helm release: the documents of the manifest in its record. Nothing but identities, the revision and its status
-//! leaves this file.
+//! Members of a Helm release: the documents of the manifest in its record. Nothing but identities, the events and policies of hooks,
+//! the revision and its status leaves this file.
 //!
 //! Source: docs/reference/ownership.md 2.4; Helm v4.2.2 `pkg/storage/driver/util.go`, `decodeRelease`.
 
@@ -19,6 +19,17 @@ struct Release {
     #[serde(default)]
     version: i64,
     info: Option<Info>,
+    hooks: Option<Vec<HookRecord>>,
+}
+
+#[derive(Deserialize)]
+struct HookRecord {
+    #[serde(default)]
+    manifest: String,
+    #[serde(default)]
+    weight: i64,
+    events: Option<Vec<String>>,
+    delete_policies: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -33,6 +44,15 @@ pub(crate) struct RecordedRevision {
     /// `deployed`, `superseded`, `failed`, …
     pub(crate) status: String,
     pub(crate) members: Members,
+    pub(crate) hooks: Vec<RecordedHook>,
+}
+
+/// A hook of a revision as its record has it.
+pub(crate) struct RecordedHook {
+    pub(crate) id: ObjectId,
+    pub(crate) weight: i64,
+    pub(crate) events: Vec<String>,
+    pub(crate) policies: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -70,8 +90,10 @@ pub(crate) fn members(data: &str, secret: bool, namespace: &str) -> Members {
 /// Fails with a limit of this tool that it exceeds.
 pub(crate) fn revision(data: &str, namespace: &str) -> Result<Option<RecordedRevision>, String> {
     match release(data, true) {
-        Ok(Release { manifest, version, info: Some(info) }) => {
-            Ok(Some(RecordedRevision { number: version, status: info.status, members: read(&manifest, namespace) }))
+        Ok(Release { manifest, version, info: Some(info), hooks }) => {
+            let hooks = hooks.into_iter().flatten().filter_map(|hook| hook.read(namespace)).collect();
+            let members = read(&manifest, namespace);
+            Ok(Some(RecordedRevision { number: version, status: info.status, members, hooks }))
         }
         Ok(_) | Err(UnpackError::Damaged) => Ok(None),
         Err(UnpackError::Exceeded(exceeded)) => Err(exceeded.to_string()),
@@ -109,6 +131,15 @@ fn read(manifest: &str, namespace: &str) -> Members {
         }
     }
     Members::Listed(ids)
+}
+
+impl HookRecord {
+    /// Returns the hook; `None` if its manifest cannot be read.
+    fn read(self, namespace: &str) -> Option<RecordedHook> {
+        let Members::Listed(ids) = read(&self.manifest, namespace) else { return None };
+        let [events, policies] = [self.events, self.delete_policies].map(Option::unwrap_or_default);
+        Some(RecordedHook { id: ids.into_iter().next()?, weight: self.weight, events, policies })
+    }
 }
 
 impl ReleaseObject {

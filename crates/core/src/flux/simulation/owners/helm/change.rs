@@ -15,7 +15,7 @@ use super::render::release_charts::{
 };
 use super::render::release_values::{ReleaseValues, values, values_between};
 use super::render::rendering::Version;
-use super::render::values_digest::differ_from_last_release;
+use super::render::values_digest::{are_of_last_release, differ_from_last_release};
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
@@ -288,6 +288,10 @@ fn caught_up(
     if is_forced || change.condition.is_some() || !is_last_version(live, &change.new.chart) {
         return Ok(Prepared::Changed(change));
     }
+    let passes = change.between.iter().any(|version| !version.values.is_same(&change.new.values));
+    if earlier.is_empty() && !passes && is_last_release(live, &change) {
+        return Ok(Prepared::Unchanged);
+    }
     let before = values(comparison, &live.object.id, live.spec(), false)?;
     if !matches!(&before, ReleaseValues::Known(before) if before.is_same(&change.new.values)) {
         // The last release may have had just these values, before the upgrade that failed.
@@ -298,7 +302,6 @@ fn caught_up(
         return Ok(Prepared::Changed(change));
     }
     let passing = "another upgrade comes before its values are those of its last release again";
-    let passes = change.between.iter().any(|version| !version.values.is_same(&change.new.values));
     let differs = if has_same_spec && is_as_rolled_back(live, &change.new.chart) {
         None
     } else {
@@ -327,22 +330,32 @@ fn difference_to_last_release(live: &Resource, has_same_spec: bool) -> String {
     }
 }
 
+/// Returns true if the last release is known to have the chart and the values of the change, and nothing adds metadata to its objects
+/// or tests it.
+fn is_last_release(live: &Resource, change: &Change) -> bool {
+    is_plain_release(live, &change.spec, &change.new.chart) && are_of_last_release(live, &change.new.values)
+}
+
 /// Returns true if a release that was rolled back, with the values that it has now, is in sync with this chart: the upgrade that
 /// failed had the same values, nothing waits since then or adds metadata to its objects, and no tests have to run.
 fn is_as_rolled_back(live: &Resource, chart: &Chart) -> bool {
-    let [name, version] = ["/status/history/0/chartName", "/status/history/0/chartVersion"]
-        .map(|field| live.text(field).unwrap_or_default());
-    let is_plain = |field: &str| live.at(field).is_none_or(Value::is_null);
-    let added = ["/spec/commonMetadata", "/spec/postRenderers"];
-    let observed = ["/status/observedCommonMetadataDigest", "/status/observedPostRenderersDigest"];
-    let mut others = added.iter().chain(&observed);
     was_rolled_back(live)
         && !live.flag("/spec/suspend")
-        && (name, version) == (&*chart.name, &*chart.version)
         && has_attempted_values(live) == Some(true)
         && !waits_for_prerequisite(live)
-        && others.all(|field| is_plain(field))
-        && !live.flag("/spec/test/enable")
+        && is_plain_release(live, live.spec(), chart)
+}
+
+/// Returns true if a chart is that of the last release, nothing adds metadata to its objects, and this spec has no tests run.
+fn is_plain_release(live: &Resource, spec: &Value, chart: &Chart) -> bool {
+    let [name, version] = ["/status/history/0/chartName", "/status/history/0/chartVersion"]
+        .map(|field| live.text(field).unwrap_or_default());
+    let is_null = |value: Option<&Value>| value.is_none_or(Value::is_null);
+    let observed = ["/status/observedCommonMetadataDigest", "/status/observedPostRenderersDigest"];
+    (name, version) == (&*chart.name, &*chart.version)
+        && ["commonMetadata", "postRenderers"].iter().all(|field| is_null(spec.get(*field)))
+        && observed.iter().all(|field| is_null(live.at(field)))
+        && !flag_at(spec, "/test/enable")
 }
 
 /// Returns true if the last release has this version of the chart, of whatever revision.

@@ -10,9 +10,11 @@ use super::render::release_charts::{chart_before_spec, last_chart};
 use super::render::release_values::{ReleaseValues, values};
 use super::render::rendering::{Draft, Place, Rendering};
 use crate::flux::apply::cause::is_of_schema;
+use crate::flux::build::Interrupt;
 use crate::flux::build::charts::Chart;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::helm::hooks::HookEvent;
+use crate::helm::records::ReleaseRecords;
 use crate::helm::rendered::{POLICY, Rendered};
 use crate::helm::target::ReleaseTarget;
 use crate::helm::uninstall::{StoredChart, StoredRelease};
@@ -32,20 +34,38 @@ pub(super) fn deployed(comparison: &mut Comparison<'_, '_, '_>, live: &Resource)
 /// Returns what Helm has stored of the last release, as far as that decides its uninstall.
 pub(super) fn stored(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Option<StoredRelease> {
     let records = read_records(comparison, live);
-    Some(StoredRelease { chart: stored_chart(comparison, live), records })
+    let chart = match stored_chart(comparison, live) {
+        Ok(chart) => chart,
+        Err(Interrupt::Missing) => None,
+        Err(Interrupt::Failed(_)) => {
+            recorded_chart(comparison, live, records.as_ref().and_then(|found| found.as_ref().ok()))
+        }
+    };
+    Some(StoredRelease { chart, records })
 }
 
-/// Returns the hooks of the last release and the objects that its manifest keeps, if its chart, or one that it may be upgraded to before,
-/// may have some and can be rendered.
-fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Option<StoredChart> {
-    let chart = last_chart(comparison, live).ok()?;
+/// Returns the hooks of the last release that its record has.
+fn recorded_chart(
+    comparison: &Comparison<'_, '_, '_>,
+    live: &Resource,
+    records: Option<&ReleaseRecords>,
+) -> Option<StoredChart> {
+    StoredChart::of_records(records?, &comparison.state().cluster_of(live)?.types)
+}
+
+/// Returns the hooks of the last release and the objects that its manifest keeps; `None` if neither its chart nor one that it may be
+/// upgraded to before may have some.
+///
+/// Fails with the reason why its chart cannot be rendered.
+fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Option<StoredChart>> {
+    let chart = last_chart(comparison, live)?;
     let newer = chart_before_spec(comparison, live).ok().flatten().map(|[_, newer]| newer);
     if ![Some(&chart), newer.as_ref()].into_iter().flatten().any(Chart::decides_uninstall) {
-        return None;
+        return Ok(None);
     }
     let newer = newer.and_then(|chart| render(comparison, live, &chart).ok());
-    let rendered = render(comparison, live, &chart).ok()?;
-    let rendered = checked(comparison, live, rendered).ok()?;
+    let rendered = render(comparison, live, &chart)?;
+    let rendered = checked(comparison, live, rendered)?;
     let kept = rendered.objects.iter().filter(|id| rendered.is_kept(id)).cloned().collect();
     let changing = newer.map_or_else(BTreeSet::new, |newer| {
         let common = rendered.objects.intersection(&newer.objects);
@@ -54,7 +74,7 @@ fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Opt
     let common = live.spec().pointer("/commonMetadata/annotations");
     let has_all_policies = common.is_none_or(|annotations| annotations.get(POLICY).is_none());
     let is_private = rendered.is_private;
-    let target = ReleaseTarget::recorded(&live.content)?;
+    let Some(target) = ReleaseTarget::recorded(&live.content) else { return Ok(None) };
     let hooks = rendered.hooks_at([HookEvent::PreDelete, HookEvent::PostDelete]);
     let refused = comparison.refused_hooks(&live.object.id, live.spec(), &target, hooks, is_private);
     let (refused, doubtful): (Vec<_>, Vec<_>) = refused.into_iter().partition(|(_, message)| is_of_schema(message));
@@ -75,7 +95,7 @@ fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Opt
     let mut hooks = rendered.hooks;
     // An uninstall reads no expressions for health.
     hooks.values_mut().for_each(|hook| hook.set_expression(false));
-    Some(StoredChart { hooks, refused_hooks, doubtful_hooks, kept, changing, has_all_policies, is_private })
+    Ok(Some(StoredChart { hooks, refused_hooks, doubtful_hooks, kept, changing, has_all_policies, is_private }))
 }
 
 /// Renders a chart with the values of the last release.

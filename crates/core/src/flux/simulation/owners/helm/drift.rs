@@ -8,21 +8,22 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::actions::applied::applied_object;
+use super::actions::drift_rules::{corrects, ignored_fields, is_marked, is_overlooked, overlooks_objects};
 use super::actions::dry_runs::{AppliedManifest, ReleaseAnswers, ReleaseChanges};
 use super::deployed::deployed;
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::build::Interrupt;
 use crate::flux::simulation::model::affected_owner::{Effect, LiveChange, OwnerApply};
 use crate::flux::simulation::model::node::BuiltObjects;
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::helm::target::ReleaseTarget;
-use crate::kubernetes::object::{ObjectId, Resource, list_at, text_at};
+use crate::kubernetes::object::{ObjectId, Resource, flag_at};
 use crate::ownership::Members;
+use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 use crate::plan::ReasonCode;
-
-/// Annotation of an object whose drift helm-controller overlooks.
-const DRIFT: &str = "helm.toolkit.fluxcd.io/driftDetection";
 
 /// Computes the effect of a reconciliation without an upgrade.
 ///
@@ -32,7 +33,7 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     let (spec, _) = state.successive_specs(id)?;
     let Members::Listed(members) = state.members(live) else { return Ok(Followed::Unchanged) };
     let trigger = state.applied_specs(id).last().map(|(_, trigger)| trigger);
-    let Some(trigger) = trigger.filter(|_| text_at(&spec, "/driftDetection/mode") == "enabled") else {
+    let Some(trigger) = trigger.filter(|_| corrects(&spec)) else {
         return Ok(Followed::Unchanged);
     };
     // It corrects at every interval, so without a change of its settings there is little left.
@@ -44,8 +45,10 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     };
     let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
     let manifests = members.iter().filter_map(|id| Some((id, deployed.manifests().get(id)?)));
-    let (present, missing): (Vec<_>, Vec<_>) =
-        manifests.filter(|(_, manifest)| !is_overlooked(manifest)).partition(|(id, _)| comparison.state().is_live(id));
+    let is_marked_live = |id: &ObjectId| comparison.state().live_object(id).is_some_and(is_marked);
+    let (present, missing): (Vec<_>, Vec<_>) = manifests
+        .filter(|(id, manifest)| !is_overlooked(&spec, id, manifest) && !is_marked_live(id))
+        .partition(|(id, _)| comparison.state().is_live(id));
     let missing = missing.into_iter().filter(|(id, _)| !deployed.is_private && comparison.state().is_absent(id));
     let built = |(id, manifest): (&ObjectId, &Value)| (id.clone(), applied_object(id, manifest, deployed.is_private));
     let mut objects: BuiltObjects = missing.map(built).collect();
@@ -59,12 +62,14 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
         is_private: deployed.is_private,
     };
     let ReleaseAnswers { refusal, changes: updates, .. } = comparison.ask_release(&changes);
-    let changed = updates.into_iter().filter_map(|(id, update)| {
+    let answers = updates.into_iter().filter_map(|(id, update)| {
         let change = LiveChange::of_answer(update?, &id, None, deployed.is_private);
         Some((id, change))
     });
-    let live_changes: BTreeMap<ObjectId, LiveChange> = changed.collect();
-    objects.extend(present.into_iter().filter(|(id, _)| live_changes.contains_key(*id)).map(built));
+    let live_changes: BTreeMap<ObjectId, LiveChange> = answers.collect();
+    let changed: Vec<_> = present.into_iter().filter(|(id, _)| live_changes.contains_key(*id)).collect();
+    let has_ignored = changed.iter().any(|(id, manifest)| !ignored_fields(&spec, id, manifest).is_empty());
+    objects.extend(changed.into_iter().map(built));
     if objects.is_empty() {
         return Ok(Followed::Unchanged);
     }
@@ -75,8 +80,7 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
         earlier: vec![],
         manager: HELM_CONTROLLER,
         code: ReasonCode::InChart,
-        // A rule can ignore a field, or the whole object.
-        is_doubtful: refusal.is_some() || !list_at(&spec, "/driftDetection/ignore").is_empty(),
+        is_doubtful: refusal.is_some() || has_ignored,
         chart: None,
     };
     let effect =
@@ -85,8 +89,23 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     Ok(Followed::Acts { effect: Box::new(effect), code: ReasonCode::Drift, remarks })
 }
 
-/// Returns true if the manifest of an object says that its drift is overlooked.
-fn is_overlooked(manifest: &Value) -> bool {
-    let annotations = manifest.pointer("/metadata/annotations");
-    annotations.and_then(|annotations| annotations.get(DRIFT)).is_some_and(|value| value == "disabled")
+/// Returns the HelmReleases that do not change and create an object again at their next interval, if others delete it.
+pub(crate) fn correcting<'s>(
+    state: &'s State<'_>,
+    consequences: &Consequences<'_>,
+    id: &ObjectId,
+) -> impl Iterator<Item = &'s ObjectId> {
+    let releases = state.input.snapshot.resources.iter().filter(|live| live.object.id.is(GROUP, KIND));
+    let creates = |spec: &Value| corrects(spec) && !flag_at(spec, "/suspend") && !overlooks_objects(spec);
+    let found = releases.filter(move |live| {
+        let release = &live.object.id;
+        creates(live.spec())
+            && live.is_true("Ready")
+            && matches!(state.members(live), Members::Listed(members) if members.contains(id))
+            && state.affected_owner(release).is_none()
+            && !consequences.may_be_deleted(release)
+            && !state.live_object(id).is_some_and(is_marked)
+            && state.specs_after(release).iter().all(creates)
+    });
+    found.map(|live| &live.object.id)
 }

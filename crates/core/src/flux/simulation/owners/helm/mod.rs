@@ -5,7 +5,7 @@ mod change;
 mod chart_first;
 mod commands;
 mod deployed;
-mod drift;
+pub(crate) mod drift;
 mod installs;
 mod own_chart;
 mod remarks;

@@ -567,6 +567,10 @@ pub(super) fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Opti
     if service_account(state, release).is_some_and(|account| state.stays_absent(&account)) {
         return Some("its service account does not exist");
     }
+    let config = state.kube_config(&release.object.id.namespace, release.spec());
+    if config.is_some_and(|config| state.stays_absent(&config)) {
+        return Some("its kubeconfig does not exist");
+    }
     if !suspensions(state, release).contains(&false) {
         return Some("it is suspended");
     }

@@ -16,6 +16,7 @@ use super::moments::{between, earlier_objects, passing};
 use super::providers::{NO_PROVIDER, provider_states};
 use super::pruning::{deletable, is_deleted_first, reason_to_keep};
 use crate::flux::apply::is_marked_live;
+use crate::flux::apply::normalize::normalize;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
@@ -280,7 +281,7 @@ impl SetChange<'_> {
         let unknown = changed.iter().find(|id| forced.contains(*id) && is_unknown(&expansion.new[**id]));
         let mut open = unknown.map(|id| may_be_replaced(id));
         for built in asked {
-            let request = Request::Apply { manifest: in_scope(&built.manifest, &built.id), forces: true };
+            let request = Request::Apply { manifest: manifest_to_apply(&built.manifest, &built.id), forces: true };
             let is_private = self.is_private || built.masked.is_some();
             let question = self.question(&built.id, request, is_private);
             let change = match comparison.derivation.ask(question) {
@@ -459,9 +460,10 @@ fn comes_with_container(state: &State<'_>, built: &BuiltObject, all: &BuiltObjec
     is_new || state.input.snapshot.resource_type(&built.id.group_kind()).is_none()
 }
 
-/// Returns a manifest without a namespace if its kind is cluster-scoped.
-fn in_scope(manifest: &Value, id: &ObjectId) -> Value {
+/// Returns a manifest as flux-operator sends it: normalized, and without a namespace if its kind is cluster-scoped.
+fn manifest_to_apply(manifest: &Value, id: &ObjectId) -> Value {
     let mut scoped = manifest.clone();
+    normalize(id, &mut scoped);
     if let (true, Some(metadata)) = (id.namespace.is_empty(), scoped.get_mut("metadata").and_then(Value::as_object_mut))
     {
         metadata.remove("namespace");

@@ -47,6 +47,7 @@ impl Attempt<'_> {
     ) -> BTreeMap<ObjectId, LiveChange> {
         let state = comparison.state();
         let is_patched = !self.is_applied_on_server(comparison);
+        let removes_unapplied = self.removes_unapplied(comparison);
         let is_private = self.is_private || self.old.is_some_and(|old| old.is_private);
         let first = self.prerequisites(state);
         let stays = |id: &ObjectId| {
@@ -64,8 +65,7 @@ impl Attempt<'_> {
                 .and_then(|old| old.manifests().get(id).or_else(|| old.hooks.get(id).map(|hook| &hook.manifest)));
             let answer = action.live_changes.get(id).filter(|_| !(is_patched && is_custom(id)));
             let change = match (answer, old) {
-                // A patch also removes what only the last manifest has.
-                (Some(None), Some(old)) if is_patched && lacks_fields(new, old) => {
+                (Some(None), Some(old)) if removes_unapplied && lacks_fields(new, old) => {
                     LiveChange::of_manifests(old, new, is_private)
                 }
                 (Some(None), _) => LiveChange::None,

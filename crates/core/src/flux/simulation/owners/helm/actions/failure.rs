@@ -30,6 +30,9 @@ use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, flag_at, group_of, text_at};
 use crate::ownership::schemes::helm::{RELEASE_NAME, RELEASE_NAMESPACE};
 
+/// Reason why Helm cannot create a hook.
+const EXISTS: &str = "it exists already, and the release does not use server-side apply";
+
 /// A failure before objects are deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
@@ -176,7 +179,12 @@ impl Attempt<'_> {
             .iter()
             .filter(|(place, id, _)| self.is_unplaced(comparison, *place, id))
             .map(|(place, id, _)| Refusal::new(*place, id, no_namespace(id)));
-        let all = refusal.into_iter().chain(refused_hooks.next()).chain(unplaced_hooks.next());
+        let mut existing_hooks = hooks
+            .iter()
+            .filter(|(place, id, hook)| self.is_in_the_way(comparison, *place, id, hook, removed))
+            .map(|(place, id, _)| Refusal::new(*place, id, EXISTS.to_owned()));
+        let by_hooks = refused_hooks.next().into_iter().chain(unplaced_hooks.next()).chain(existing_hooks.next());
+        let all = refusal.into_iter().chain(by_hooks);
         let first = all.min_by_key(|refusal| refusal.place);
         let refused_step = first.map(|Refusal { place, id, message }| {
             let is_final =
@@ -317,16 +325,28 @@ impl Attempt<'_> {
 
     /// Returns true if Helm applies the objects on the server. If it patches them, it is not known what the server refuses.
     pub(super) fn is_applied_on_server(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
-        match (self.kind, text_at(self.spec, "/upgrade/serverSideApply"), self.old) {
-            (ActionKind::Install, _, _) => comparison.state().input.helm_controller.installs_on_server(self.spec),
-            (ActionKind::Upgrade, "enabled", _) => true,
-            (ActionKind::Upgrade, "disabled", _) => false,
-            (ActionKind::Upgrade, _, old) => {
-                let objects = old.into_iter().flat_map(|old| &old.objects);
-                let mut live = objects.filter_map(|id| comparison.state().live_object(id));
-                live.any(ReleaseChanges::is_applied)
-            }
+        match (self.kind, text_at(self.spec, "/upgrade/serverSideApply")) {
+            (ActionKind::Install, _) => comparison.state().input.helm_controller.installs_on_server(self.spec),
+            (ActionKind::Upgrade, "enabled") => true,
+            (ActionKind::Upgrade, "disabled") => false,
+            (ActionKind::Upgrade, _) => self.was_applied_on_server(comparison),
         }
+    }
+
+    /// Returns true if Helm applied objects of the last release on the server.
+    fn was_applied_on_server(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
+        let objects = self.old.into_iter().flat_map(|old| &old.objects);
+        let mut live = objects.filter_map(|id| comparison.state().live_object(id));
+        live.any(ReleaseChanges::is_applied)
+    }
+
+    /// Returns true if the action removes what only the last manifest has, which an apply does not show: Helm patches the objects, or it
+    /// did so and first takes over the fields that it patched.
+    ///
+    /// Source: Helm v4.2.2 `pkg/action/upgrade.go`, `upgradeClientSideFieldManager`.
+    pub(super) fn removes_unapplied(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
+        !self.is_applied_on_server(comparison)
+            || (self.kind == ActionKind::Upgrade && !self.was_applied_on_server(comparison))
     }
 
     fn crd_policy(&self) -> &str {
@@ -472,6 +492,32 @@ impl Attempt<'_> {
             && state.is_absent(&namespace)
             && !comes_with_objects
             && !self.is_made_before(state, &namespace)
+    }
+
+    /// Returns true if a hook is there already and nothing deletes it before Helm creates it, which succeeds by server-side apply
+    /// only. `removed` are the objects that the action deletes before the hooks after it.
+    fn is_in_the_way(
+        &self,
+        comparison: &Comparison<'_, '_, '_>,
+        place: StepPlace,
+        id: &ObjectId,
+        hook: &Hook,
+        removed: &BTreeSet<ObjectId>,
+    ) -> bool {
+        let is_gone = self.gone.contains(id) || (place.stage > Stage::Objects && removed.contains(id));
+        let is_there = comparison.state().is_live(id) && !is_gone;
+        is_there
+            && !hook.is_deleted_first()
+            && self.is_known_to_patch(comparison)
+            && !comparison.derivation.consequences.may_be_deleted(id)
+    }
+
+    /// Returns true if it is known that Helm does not apply the objects on the server.
+    fn is_known_to_patch(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
+        let is_named = self.kind == ActionKind::Install || text_at(self.spec, "/upgrade/serverSideApply") == "disabled";
+        let objects = self.old.into_iter().flat_map(|old| &old.objects);
+        let mut live = objects.filter_map(|id| comparison.state().live_object(id));
+        !self.is_applied_on_server(comparison) && (is_named || live.any(|object| !object.managed_fields.is_empty()))
     }
 
     /// Returns true if the namespace of an object does not exist yet and is created by the change.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::action_kind::ActionKind;
+use super::drift_rules::is_created_again;
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{Hook, HookEvent, HookFate, in_order};
 use crate::helm::rendered::Rendered;
@@ -240,10 +241,14 @@ fn runs(
         }
         let (own, is_test) = (hook.fate(), place.stage == Stage::Tests);
         let fate = fates.get(id).filter(|_| !is_test);
+        let corrected = |fate| match fate {
+            HookFate::Deleted if is_created_again(spec, new, id) => HookFate::Recreated,
+            fate => fate,
+        };
         let run = runs.entry(id.clone()).or_insert_with(|| HookRun {
             is_removed: fate.is_none() && !is_test,
             behind,
-            ..HookRun::new(hook, fate.copied().unwrap_or(own))
+            ..HookRun::new(hook, corrected(fate.copied().unwrap_or(own)))
         });
         run.places.push(place);
     }

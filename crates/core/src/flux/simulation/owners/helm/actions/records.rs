@@ -64,7 +64,8 @@ pub(crate) fn release_target(live: &Resource) -> ReleaseTarget {
 pub(crate) fn compared<'r>(state: &State<'_>, live: &Resource, records: Option<&'r ReleaseRecords>) -> Recorded<'r> {
     let known = records.zip(state.cluster_of(live));
     known.map_or(Recorded::AsInStatus, |(records, cluster)| {
-        records.compared(revision(live), &applied_members(state, live, Some(records)), &cluster.types)
+        let status = live.text("/status/history/0/status");
+        records.compared(revision(live), status, &applied_members(state, live, Some(records)), &cluster.types)
     })
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::flux::build::Interrupt;
 use crate::flux::build::charts::remote::RemoteChart;
 use crate::flux::build::charts::stored_artifact::{StoredArtifact, chart_source};
-use crate::flux::build::charts::versions::{is_exact, select};
+use crate::flux::build::charts::versions::{differ, is_exact, select};
 use crate::flux::build::charts::{self, Chart, follows_revision, values_files};
 use crate::flux::simulation::kustomization::source_states::planned_artifact;
 use crate::flux::simulation::model::generated_artifacts::ArtifactContent;
@@ -330,7 +330,12 @@ pub(crate) fn first_chart(
             let stored = helm_chart(&live.content).and_then(|chart| comparison.state().input.snapshot.resource(&chart));
             let chart = stored.ok_or_else(|| "its HelmChart could not be read".to_owned())?;
             check_unchanged(comparison, &id.namespace, spec)?;
-            return Ok((stored_chart(comparison, chart)?, None));
+            let version = chart.text("/status/artifact/revision").unwrap_or_default();
+            let wanted = requested(spec, None)?;
+            // In a repository of charts a chart has the name that the spec asks for.
+            let name = text_at(&wanted.spec, "/chart");
+            let found = chart_of(comparison, id, chart, &wanted, (name, without_metadata(version)))?;
+            return Ok((found.with_version(version), None));
         }
         return other_chart(comparison, id, &source.object(), &requested(spec, None)?);
     }
@@ -349,11 +354,12 @@ pub(crate) fn first_chart(
             let revision = live.text("/status/artifact/revision").unwrap_or_default();
             let digest = revision.rsplit('@').next().unwrap_or_default();
             let stored = stored_chart(comparison, live)?;
-            Ok((of_image(comparison.state(), &source, digest, stored), None))
+            Ok((of_image(comparison.state(), &source, &wanted.spec, digest, stored)?, None))
         }
         None => {
             let (found, assumption) = other_chart(comparison, id, &source, &wanted)?;
-            Ok((of_image(comparison.state(), &source, text_at(&wanted.spec, "/ref/digest"), found), assumption))
+            let digest = text_at(&wanted.spec, "/ref/digest");
+            Ok((of_image(comparison.state(), &source, &wanted.spec, digest, found)?, assumption))
         }
     }
 }
@@ -400,7 +406,8 @@ fn stored_charts(
     }
     if !is_same_source || old_chart.origin != new_chart.origin {
         let (found, assumption) = other_chart(comparison, &live.object.id, &new_source, &new_chart)?;
-        let new = of_image(comparison.state(), &new_source, text_at(&new_chart.spec, "/ref/digest"), found);
+        let digest = text_at(&new_chart.spec, "/ref/digest");
+        let new = of_image(comparison.state(), &new_source, &new_chart.spec, digest, found)?;
         return Ok(ReleaseCharts { old, new, assumption });
     }
     let references = comparison.chart_references(&live.object.id.namespace, new_spec)?;
@@ -436,14 +443,26 @@ fn is_deployed_image(live: &Resource, source: &ObjectId, old: &Requested, new: &
 /// Returns the chart of an image with the version that helm-controller gives it: with the digest of the image, unless its flags say
 /// otherwise. The digest is empty if it is not known.
 ///
+/// Fails if the tag of the image is another version: helm-controller then does nothing.
+///
 /// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `mutateChartWithSourceRevision`.
-fn of_image(state: &State<'_>, source: &ObjectId, digest: &str, chart: Chart) -> Chart {
-    if &*source.kind != "OCIRepository" || state.input.helm_controller.ignores_digests {
-        return chart;
+fn of_image(state: &State<'_>, source: &ObjectId, spec: &Value, digest: &str, chart: Chart) -> Result<Chart, String> {
+    if &*source.kind != "OCIRepository" {
+        return Ok(chart);
+    }
+    let [by_digest, by_range, tag] = ["/ref/digest", "/ref/semver", "/ref/tag"].map(|field| text_at(spec, field));
+    if by_digest.is_empty() && by_range.is_empty() && differ(&tag.replace('_', "+"), &chart.version) {
+        return Err(format!(
+            "helm-controller refuses its chart {}, which is not the version of the tag {tag}",
+            chart.version
+        ));
+    }
+    if state.input.helm_controller.ignores_digests {
+        return Ok(chart);
     }
     let shown = digest.split_once(':').and_then(|(_, digest)| digest.get(..12)).unwrap_or(UNKNOWN_REVISION);
     let version = format!("{}+{shown}", without_metadata(&chart.version));
-    chart.with_version(&version)
+    Ok(chart.with_version(&version))
 }
 
 /// Returns true if a release asks for the same version of a chart in a HelmRepository of another name, which is the same repository.
@@ -588,32 +607,43 @@ fn deployed_chart(
     if !is_deployed {
         return Err(format!("{source} has revision {revision}, and {version} of its chart is deployed").into());
     }
-    let chart = match stored_chart(comparison, full) {
-        Err(Interrupt::Failed(why)) => {
-            let stem = format!("{name}-{}", without_metadata(version));
-            let is_in_repository = wanted.is_in_repository && &*source.kind == "HelmChart";
-            let input = &comparison.state().input;
-            match &input.charts {
-                Some(charts) if charts.contains(&stem) => {
-                    chart_of_folder(comparison, &stem)?.with_values_files(&wanted.spec)?
-                }
-                _ if is_in_repository && input.fetches_charts => {
-                    let exact = wanted.with_version(name, without_metadata(version));
-                    fetched_chart(comparison, &live.object.id, source, &exact)?.0
-                }
-                _ => {
-                    let fetch = if is_in_repository { ", and --allow-network fetches it" } else { "" };
-                    return Err(format!("{why}; --charts can name a folder that has {stem}{fetch}").into());
-                }
-            }
-        }
-        stored => stored?,
-    };
+    let chart = chart_of(comparison, &live.object.id, full, wanted, (name, without_metadata(version)))?;
     if chart.name != name || without_metadata(&chart.version) != without_metadata(version) {
         let Chart { name: found, version: other, .. } = &chart;
         return Err(format!("{source} has {found} {other}, and {name} {version} is deployed").into());
     }
     Ok(chart.with_version(version))
+}
+
+/// Returns a version of a chart that the cluster has: from the artifact of its source, from the folder of `--charts`, or, where that
+/// is allowed, from its repository of charts.
+fn chart_of(
+    comparison: &mut Comparison<'_, '_, '_>,
+    owner: &ObjectId,
+    source: &Resource,
+    wanted: &Requested,
+    (name, version): (&str, &str),
+) -> Asked<Chart> {
+    let why = match stored_chart(comparison, source) {
+        Err(Interrupt::Failed(why)) => why,
+        stored => return stored,
+    };
+    let stem = format!("{name}-{version}");
+    let is_in_repository = wanted.is_in_repository && &*source.object.id.kind == "HelmChart";
+    let input = &comparison.state().input;
+    match &input.charts {
+        Some(charts) if charts.contains(&stem) => {
+            Ok(chart_of_folder(comparison, &stem)?.with_values_files(&wanted.spec)?)
+        }
+        _ if is_in_repository && input.fetches_charts => {
+            let exact = wanted.with_version(name, version);
+            Ok(fetched_chart(comparison, owner, &source.object.id, &exact)?.0)
+        }
+        _ => {
+            let fetch = if is_in_repository { ", and --allow-network fetches it" } else { "" };
+            Err(format!("{why}; --charts can name a folder that has {stem}{fetch}").into())
+        }
+    }
 }
 
 /// Returns the chart in the artifact of a source.

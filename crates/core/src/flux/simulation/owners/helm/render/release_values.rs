@@ -21,7 +21,7 @@ pub(crate) enum ReleaseValues {
     Known(Values),
     /// The change removes a part of these values; what, for people. helm-controller does nothing once it is gone.
     Removed(Values, String),
-    /// helm-controller does nothing for the release, because this is missing.
+    /// helm-controller does nothing for the release, because this is missing, or not to be read.
     Missing(String),
 }
 
@@ -155,7 +155,12 @@ fn values_with(
                 let holds_secrets = comparison.state().may_hold_secrets_in_data(&data_id, &data);
                 values.is_private |= data.is_secret || reference.is_secret() || holds_secrets;
                 match data.values.get(key) {
-                    Some(text) => texts.push((source, text.clone())),
+                    Some(text) => {
+                        if let Some(why) = source.refusal(text.reveal()) {
+                            return Ok(ReleaseValues::Missing(format!("{why}: {key} of {data_id}")));
+                        }
+                        texts.push((source, text.clone()));
+                    }
                     None if optional => {}
                     None => {
                         let what = format!("{data_id} in its valuesFrom has no key {key}");

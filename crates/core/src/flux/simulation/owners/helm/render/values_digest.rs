@@ -24,9 +24,15 @@ pub(crate) fn differ_from_last_release(live: &Resource, tried: &Values, values: 
         && digest.is_some_and(|digest| digest != last)
 }
 
+/// Returns true if values are known to be those of the last release.
+pub(crate) fn are_of_last_release(live: &Resource, values: &Values) -> bool {
+    let last = live.text("/status/history/0/configDigest");
+    digest(&values.merged()).is_some_and(|digest| last == Some(&*digest))
+}
+
 fn digest(values: &Value) -> Option<String> {
     let mut text = String::new();
-    write(values.as_object().filter(|fields| !fields.is_empty())?, 0, &mut text)?;
+    write(values.as_object()?, 0, &mut text)?;
     Some(sha256(text.as_bytes()))
 }
 
@@ -75,6 +81,7 @@ mod tests {
         for open in [json!({"a": "1"}), json!({"a": "Yes"}), json!({"y": 1}), json!({"a": [1]}), json!({"a": {}})] {
             assert_eq!(written(open.clone()), None, "{open}");
         }
-        assert_eq!(digest(&json!({})), None);
+        let of_nothing = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(digest(&json!({})).as_deref(), Some(of_nothing));
     }
 }
