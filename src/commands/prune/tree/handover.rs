@@ -30,7 +30,7 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::index::Index;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::plan::mask::SecretMask;
-use gitops_core::plan::{Outcome, ReasonCode};
+use gitops_core::plan::{Outcome, Plan, ReasonCode};
 use gitops_core::text::join_limited;
 
 /// Number of owners that a message names.
@@ -104,7 +104,11 @@ pub(crate) async fn find_handover(
     wanted.extend(asleep.objects.iter().cloned());
     let lost_at_once: Vec<ObjectId> = lost(&first, &wanted).into_iter().map(|loss| loss.object).collect();
     let goal = Goal { wanted, managed_at_once: listed(&first.last) };
-    let (list, best) = trees.find(&mut planner, &start, &goal, &first).await?;
+    let (list, best) = match trees.find(&mut planner, &start, &goal, &first).await {
+        // What new owners take over is not known, so that nothing can be said about what is left.
+        Err(_) if !unfollowed(plans(&first), snapshot, &first.last).is_empty() => (List::default(), None),
+        found => found?,
+    };
     let best = best.unwrap_or(first);
     trees.ensure_resumable(&mut planner, &start, &list, &best, &goal.wanted).await?;
     if let Some(scope) = dry_runs {
@@ -213,6 +217,10 @@ struct Played {
     last: Snapshot,
     /// Holds that the first step sets in Git, and that do not reach their owners.
     without_effect: Holds,
+}
+
+fn plans(played: &Played) -> impl Iterator<Item = &Plan> {
+    played.steps.iter().map(|found| &found.step.plan)
 }
 
 /// `wanted` are objects that the change lets something manage, even if it does not come to that.

@@ -410,7 +410,7 @@ pub fn leaving_over(holds: &Holds, first: &Snapshot, last: &Snapshot) -> BTreeSe
     let mut leaving: BTreeSet<ObjectId> = owners.map(|object| &object.id).filter(is_set).cloned().collect();
     let later = Index::build(last);
     if !leaving.is_empty() && left.iter().any(|id| later.owner_of_object(id).is_some()) {
-        leaving.extend(staying(first, last));
+        leaving.extend(staying(first, last).into_iter().filter(|id| !left.contains(id)));
     }
     leaving
 }
@@ -896,8 +896,15 @@ mod tests {
         let clean = state(vec![moved], &["a", "b"]);
         let orphaned = Holds::from([(key("outer"), Hold::Orphan)]);
         let marked = Holds::from([(first.objects[0].id.clone(), Hold::Protect)]);
-        let all = BTreeSet::from([key("inner"), key("outer")]);
-        assert_eq!(leaving_over(&orphaned, &first, &kept), all, "marks alone need no third step");
+        let other = |state: &Snapshot| {
+            let mut state = state.clone();
+            let more = owner("other", &[]);
+            state.replace_resource(&key("other"), Some(more));
+            state
+        };
+        let all = BTreeSet::from([key("other"), key("outer")]);
+        let found = leaving_over(&orphaned, &other(&first), &other(&kept));
+        assert_eq!(found, all, "marks alone need no third step, and what is left over does not stay");
         assert_eq!(leaving_over(&orphaned, &first, &clean), BTreeSet::new());
         assert!(Cost::of(&marked, &first, &clean) < Cost::of(&orphaned, &first, &kept));
         assert!(Cost::of(&orphaned, &first, &clean) < Cost::of(&marked, &first, &clean));
