@@ -110,8 +110,9 @@ pub(crate) async fn carry_out(
     session: &mut Session,
 ) -> Result<ExitCode> {
     if exit != ExitCode::Done {
-        return Err(Error::refused("no step was taken: a plan is incomplete")
-            .hint("get the missing rights, or take the steps by hand"));
+        return Err(
+            Error::refused("no step was taken: a plan is incomplete").hint("the gaps above say what is missing")
+        );
     }
     let cluster = session.cluster().await?;
     let (mut left, mut snapshot) = first;
@@ -161,7 +162,7 @@ async fn left_after(
         let why = join_limited(gaps.iter().map(|gap| format!("{}: {}", gap.subject, gap.message)), NAMED);
         if wait.is_over() {
             return Err(Error::refused(format!("the plan of the next step is incomplete: {why}"))
-                .hint("get the missing rights, or take the steps by hand"));
+                .hint("the gaps above say what is missing"));
         }
         if wait.is_new(&why) {
             session.terminal.status(&format!("waiting for a complete plan of the next step: {why}"));

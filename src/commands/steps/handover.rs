@@ -24,6 +24,7 @@ use gitops_core::flux::handover::{
 use gitops_core::flux::kinds::{KINDS, SOURCE_GROUP};
 use gitops_core::flux::source::tree::Tree;
 use gitops_core::flux::spec::SourceId;
+use gitops_core::flux::suspension::wait::becomes_ready;
 use gitops_core::kubernetes::gap::AnswerGap;
 use gitops_core::kubernetes::object::ObjectId;
 use gitops_core::kubernetes::snapshot::Snapshot;
@@ -165,6 +166,10 @@ async fn plan(
         });
         all_acts.push((acts, awaited));
         trees.push(tree);
+    }
+    if !steps.iter().all(|step| step.plan.is_complete()) {
+        let last = roles.iter().zip(&mut steps).filter(|(role, _)| **role == Role::Change);
+        last.for_each(|(_, step)| step.title = format!("once its plan is complete, {}", step.title));
     }
     let merged = &found.set_before | &merged_files(&roles, &steps);
     let merging = roles.iter().position(|role| *role != Role::Hold);
@@ -426,7 +431,7 @@ impl Role {
         let changed: BTreeSet<ObjectId> =
             plan.changes().iter().filter_map(|change| object_of(change.owner.as_ref()?)).collect();
         let is_well =
-            |id: &ObjectId| changed.contains(id) || before.resource(id).is_none_or(|live| live.is_true("Ready"));
+            |id: &ObjectId| changed.contains(id) || before.resource(id).is_none_or(|live| becomes_ready(before, live));
         let upgraded = plan.owners().iter().filter(|row| row.reason.code == ReasonCode::ReleaseUpgraded);
         let upgraded = upgraded.filter_map(|row| object_of(&row.owner));
         let revision = |id: &ObjectId| release_revision(&before.resource(id)?.content);

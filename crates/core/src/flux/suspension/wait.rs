@@ -1,10 +1,16 @@
 //! Progress of a requested reconciliation.
 
-use super::REQUESTED_AT;
-use crate::kubernetes::object::{Condition, Resource};
+use std::collections::BTreeSet;
 
+use super::REQUESTED_AT;
+use crate::flux::spec::KustomizationSpec;
+use crate::kubernetes::object::{Condition, ObjectId, Resource};
+use crate::kubernetes::snapshot::Snapshot;
+
+/// Reason of Ready=False of an owner that waits for others.
+const WAITS: &str = "DependencyNotReady";
 /// Reasons of Ready=False that end without a new request (docs/reference/flux.md 2).
-const TRANSIENT_REASONS: [&str; 4] = ["DependencyNotReady", "ArtifactFailed", "SourceNotReady", "Progressing"];
+const TRANSIENT_REASONS: [&str; 4] = [WAITS, "ArtifactFailed", "SourceNotReady", "Progressing"];
 
 /// Progress of a reconciliation. The messages were written by others: escape them for a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +48,26 @@ pub fn progress(full: &Resource, token: &str) -> WaitProgress {
         }
         _ => WaitProgress::Pending(message),
     }
+}
+
+/// Returns true for an owner that is ready, or that waits for nothing but owners that are, as after a new revision.
+pub fn becomes_ready(snapshot: &Snapshot, owner: &Resource) -> bool {
+    let (mut asked, mut open) = (BTreeSet::new(), vec![owner]);
+    while let Some(owner) = open.pop() {
+        if owner.is_true("Ready") || !asked.insert(&owner.object.id) {
+            continue;
+        }
+        if owner.condition("Ready").is_none_or(|ready| ready.reason != WAITS) {
+            return false;
+        }
+        let id = &owner.object.id;
+        for key in KustomizationSpec::of(owner).depends_on(&id.namespace) {
+            let needed = ObjectId { namespace: key.namespace.into(), name: key.name.into(), ..id.clone() };
+            let Some(needed) = snapshot.resource(&needed) else { return false };
+            open.push(needed);
+        }
+    }
+    true
 }
 
 /// Returns a condition that is about the current generation.
@@ -87,6 +113,32 @@ mod tests {
                 "{name}"
             );
         }
+    }
+
+    #[test]
+    fn an_owner_becomes_ready_if_it_only_waits_for_those_that_are() {
+        let owner = |name: &str, reason: &str, needs: &[&str]| {
+            let mut content = ready(if reason == "Applied" { "True" } else { "False" }, reason, 3, "");
+            content["spec"]["dependsOn"] = needs.iter().map(|name| json!({"name": name})).collect();
+            let mut full = flux_object("Kustomization", content, &[]);
+            full.object.id.name = name.into();
+            full
+        };
+        let mut snapshot = Snapshot {
+            resources: vec![
+                owner("ready", "Applied", &[]),
+                owner("waits", "DependencyNotReady", &["ready"]),
+                owner("waits-again", "DependencyNotReady", &["waits", "ready"]),
+                owner("broken", "BuildFailed", &[]),
+                owner("waits-for-ever", "DependencyNotReady", &["ready", "broken"]),
+                owner("waits-for-none", "DependencyNotReady", &["none"]),
+            ],
+            ..Snapshot::default()
+        };
+        snapshot.normalise();
+        let settling = snapshot.resources.iter().filter(|full| becomes_ready(&snapshot, full));
+        let names: Vec<&str> = settling.map(|full| &*full.object.id.name).collect();
+        assert_eq!(names, ["ready", "waits", "waits-again"]);
     }
 
     #[test]
