@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::{Files, TestCluster, cm, ks, set};
+use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::unfollowed::{cluster, operator, release};
 use crate::ownership::schemes::flux_operator;
 use crate::plan::Plan;
