@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::{Files, TestCluster, cm, ks, set};
+use super::cluster::{Files, NS, TestCluster, cm, ks, set};
 use super::unfollowed::{cluster, operator, release};
 use crate::ownership::schemes::flux_operator;
 use crate::plan::Plan;
@@ -83,6 +83,8 @@ fn a_deleted_release_without_a_readable_inventory_is_a_gap() {
         let mut cluster = cluster(&before(release(spec)), true);
         cluster.kustomization("app").content["status"]["inventory"] = inventory;
         cluster.add(&super::releases::record(), None);
+        let config = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "spoke", "namespace": NS}});
+        cluster.add(&config, None);
         cluster.snapshot.normalise();
         messages(&cluster.plan(&after()))
     };
@@ -92,6 +94,9 @@ fn a_deleted_release_without_a_readable_inventory_is_a_gap() {
     assert!(cluster_with(Value::Null, json!({}))[0].ends_with("it records no inventory"));
     let remote = cluster_with(listed, json!({"kubeConfig": {"secretRef": {"name": "spoke"}}}));
     assert!(remote[0].ends_with("its release of 1 object in another cluster is uninstalled"), "{remote:?}");
+    let listed = json!({"entries": [{"id": "flux-system_web__ConfigMap", "v": "v1"}]});
+    let without = cluster_with(listed, json!({"kubeConfig": {"secretRef": {"name": "missing"}}}));
+    assert_eq!(without, [""; 0], "helm-controller uninstalls nothing without the kubeconfig");
     assert_eq!(cluster_with(json!({"entries": [{"id": "absurd"}]}), json!({})).len(), 1);
 }
 
