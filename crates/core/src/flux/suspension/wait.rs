@@ -83,7 +83,7 @@ mod tests {
 
     use super::*;
     use crate::flux::suspension::ANNOTATION;
-    use crate::testing::flux_object;
+    use crate::testing::{self, flux_object};
 
     fn ready(status: &str, reason: &str, generation: i64, handled: &str) -> Value {
         let ready = json!({"type": "Ready", "status": status, "reason": reason, "observedGeneration": generation, "message": "m"});
@@ -124,18 +124,15 @@ mod tests {
             full.object.id.name = name.into();
             full
         };
-        let mut snapshot = Snapshot {
-            resources: vec![
-                owner("ready", "Applied", &[]),
-                owner("waits", "DependencyNotReady", &["ready"]),
-                owner("waits-again", "DependencyNotReady", &["waits", "ready"]),
-                owner("broken", "BuildFailed", &[]),
-                owner("waits-for-ever", "DependencyNotReady", &["ready", "broken"]),
-                owner("waits-for-none", "DependencyNotReady", &["none"]),
-            ],
-            ..Snapshot::default()
-        };
-        snapshot.normalise();
+        let owners = vec![
+            owner("ready", "Applied", &[]),
+            owner("waits", "DependencyNotReady", &["ready"]),
+            owner("waits-again", "DependencyNotReady", &["waits", "ready"]),
+            owner("broken", "BuildFailed", &[]),
+            owner("waits-for-ever", "DependencyNotReady", &["ready", "broken"]),
+            owner("waits-for-none", "DependencyNotReady", &["none"]),
+        ];
+        let snapshot = testing::snapshot(vec![], owners);
         let settling = snapshot.resources.iter().filter(|full| becomes_ready(&snapshot, full));
         let names: Vec<&str> = settling.map(|full| &*full.object.id.name).collect();
         assert_eq!(names, ["ready", "waits", "waits-again"]);
