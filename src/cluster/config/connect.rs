@@ -46,10 +46,11 @@ pub(crate) async fn prepare(args: &ConnectionArgs, environment: &Environment) ->
         Some(selected) => selected,
         None if non_empty(args.server.as_deref()).is_some() => SelectedContext::default(),
         None => in_cluster::detect(environment).ok_or_else(|| {
-            let named = environment.paths("KUBECONFIG").map(|paths| format!(" at {} (KUBECONFIG)", paths.display()));
-            let place = named.unwrap_or_default();
-            Error::failed(format!("no kubeconfig was found{place}, and this is not a pod"))
-                .hint("name a file with --kubeconfig or KUBECONFIG, or put one at ~/.kube/config")
+            let hint = match environment.paths("KUBECONFIG") {
+                Some(paths) => format!("KUBECONFIG names {}, where none is", paths.display()),
+                None => "name a file with --kubeconfig or KUBECONFIG, or put one at ~/.kube/config".to_owned(),
+            };
+            Error::failed("no kubeconfig was found, and this is not a pod").hint(hint)
         })?,
     };
     override_cluster(&mut selected, args)?;

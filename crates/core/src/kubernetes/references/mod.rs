@@ -3,8 +3,6 @@
 //! `kinds` has the fields that name other objects, as data, and `table` looks them up. `reader` reads them from manifests and from
 //! live objects, and `staying` finds the deleted objects that something still refers to.
 
-#[cfg(test)]
-mod fleets;
 mod kinds;
 mod reader;
 mod staying;

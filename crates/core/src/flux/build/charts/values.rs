@@ -219,9 +219,9 @@ impl ValuesSource<'_> {
     }
 
     /// Returns the reason why helm-controller cannot read a text; `None` if it can, or if that is not known.
-    pub(crate) fn refusal(&self, text: &str) -> Option<&'static str> {
+    pub(crate) fn refusal(&self, text: &Private<String>) -> Option<&'static str> {
         let is_set = !self.target_path.is_empty() && !self.is_literal;
-        (is_set && set_value(text) == SetValue::Refused).then_some(REFUSED)
+        (is_set && set_value(text.reveal()) == SetValue::Refused).then_some(REFUSED)
     }
 }
 

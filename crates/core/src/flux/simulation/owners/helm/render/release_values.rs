@@ -156,7 +156,7 @@ fn values_with(
                 values.is_private |= data.is_secret || reference.is_secret() || holds_secrets;
                 match data.values.get(key) {
                     Some(text) => {
-                        if let Some(why) = source.refusal(text.reveal()) {
+                        if let Some(why) = source.refusal(text) {
                             return Ok(ReleaseValues::Missing(format!("{why}: {key} of {data_id}")));
                         }
                         texts.push((source, text.clone()));

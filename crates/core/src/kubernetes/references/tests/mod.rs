@@ -1,11 +1,13 @@
 //! References of manifests, and deleted objects that are still needed.
 
+mod fleets;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{Departures, Staying};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, OwnerReference, Resource};
+use crate::kubernetes::references::{Departures, Staying};
 use crate::kubernetes::referrer::Referrer;
 use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
 use crate::testing::{self, Build};

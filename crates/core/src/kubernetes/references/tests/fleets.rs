@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Departures, Staying};
 use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::references::{Departures, Staying};
 use crate::kubernetes::referrer::Referrer;
 use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
 
