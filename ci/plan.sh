@@ -2,9 +2,10 @@
 # Plans a pull request with kubectl-gitops, and posts the plan as one comment. action/action.yml runs this file on GitHub;
 # ci/templates/plan.yml has a copy of it for GitLab, which `cargo xtask actions template` writes.
 #
-# usage: plan.sh install | plan | comment | verdict
+# usage: plan.sh install | plan | artifact | comment | verdict
 #   install  check the sum of the archive of a release, and unpack the program
 #   plan     plan the checkout, without the environment of the job: plan.json, plan.md, plan.html and exit-code
+#   artifact move the plan to the folder gitops-plan of the checkout
 #   comment  render plan.json with the program of `install`, and post it or update its comment; reads nothing else of `plan`
 #   verdict  end with the exit code of the plan
 #
@@ -178,13 +179,14 @@ refuse_credentials_in() {
   fi
 }
 
-# Prints the absolute path of the file $2, which is no file of the repository: a pull request can change those.
+# Prints the absolute path of the file $2, which is no file of the repository or of its submodules: a pull request can change
+# those.
 untracked() {
   [ -f "$2" ] || fail "$1 $2 is no file"
   file=$(absolute "$2")
   # git names no file behind a link.
   file=$(cd -P -- "${file%/*}/" && pwd -P)/${file##*/}
-  if git -C "$path" ls-files --error-unmatch -- "$file" > /dev/null 2>&1; then
+  if [ -n "$(git --literal-pathspecs -C "$path" ls-files --recurse-submodules -- "$file" 2> /dev/null)" ]; then
     fail "$1 $2 is a file of the repository, which a pull request can change" \
       "take it from an artifact or a secret of another job"
   fi
@@ -196,7 +198,7 @@ run() {
   env -i "PATH=$job_path" "HOME=$work/home" "TMPDIR=$work/tmp" "$work/bin/$(program)" "$@"
 }
 
-# GITOPS_PATH, and optionally GITOPS_SOURCE, GITOPS_BASE, GITOPS_SNAPSHOT, GITOPS_KUBECONFIG, GITOPS_MAX_DELETE,
+# GITOPS_PATH, and optionally GITOPS_ORIGIN, GITOPS_SOURCE, GITOPS_BASE, GITOPS_SNAPSHOT, GITOPS_KUBECONFIG, GITOPS_MAX_DELETE,
 # GITOPS_MAX_PERCENT, GITOPS_ALLOW, GITOPS_ARGS, GITOPS_REQUIRE_SANDBOX and GITOPS_FAIL_ON.
 plan() {
   case ${GITHUB_EVENT_NAME-} in
@@ -207,6 +209,8 @@ plan() {
   check_fail_on
   path=$(cd -- "${GITOPS_PATH:-.}" && pwd) || fail "path ${GITOPS_PATH-} is no folder"
   restrict_path "$path"
+  # Old runners of GitLab write the token into the address of the remote.
+  [ -z "${GITOPS_ORIGIN-}" ] || git config remote.origin.url "$GITOPS_ORIGIN"
   refuse_credentials "$path"
   rm -rf "$out" "${work:?}/home" "${work:?}/tmp"
   mkdir -p "$out" "$work/home" "$work/tmp"
@@ -218,6 +222,7 @@ plan() {
         '') ;;
         *=*)
           folder=$(cd -- "${source#*=}" && pwd) || fail "source ${source%%=*}: no folder is called ${source#*=}"
+          restrict_path "$folder"
           refuse_credentials "$folder"
           set -- "$@" "--source=${source%%=*}=$folder"
           ;;
@@ -268,6 +273,14 @@ INPUT
   printf '%s\n' "$code" > "$out/exit-code"
   if [ -n "${GITHUB_OUTPUT-}" ]; then printf 'exit-code=%s\n' "$code" >> "$GITHUB_OUTPUT"; fi
   if [ -n "${GITHUB_STEP_SUMMARY-}" ] && [ -f "$out/plan.md" ]; then cat "$out/plan.md" >> "$GITHUB_STEP_SUMMARY"; fi
+}
+
+# GitLab takes artifacts from the checkout only: a new folder, in place of whatever is there.
+artifact() {
+  [ -d "$out" ] || fail "there is no plan: $out is missing"
+  rm -rf -- gitops-plan
+  mv -- "$out" gitops-plan
+  chmod -R a+rX gitops-plan
 }
 
 absolute() {
@@ -451,6 +464,6 @@ job_path=$PATH
 for folder in . "${GITHUB_WORKSPACE:-.}" "${CI_PROJECT_DIR:-.}"; do restrict_path "$folder"; done
 
 case ${1-} in
-  install | plan | comment | verdict) "$1" ;;
-  *) fail "usage: plan.sh install | plan | comment | verdict" ;;
+  install | plan | artifact | comment | verdict) "$1" ;;
+  *) fail "usage: plan.sh install | plan | artifact | comment | verdict" ;;
 esac

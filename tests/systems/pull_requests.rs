@@ -315,6 +315,9 @@ fn the_token_is_in_the_step_that_posts_and_no_input_is_part_of_a_script() {
         assert_eq!(job["variables"].to_string().contains("TOKEN\":"), is_posting, "{name}");
         assert_eq!(job["variables"]["GIT_STRATEGY"] == "empty", is_posting, "{name}");
         assert!(!job["script"].to_string().contains("$[["), "{name}");
+        // The script looks for programs outside of the checkout only.
+        let is_script = |line: &Value| line.as_str().unwrap().contains("sh \"$GITOPS_DIR/plan.sh\" ");
+        assert!(job["script"].as_array().into_iter().flatten().all(is_script), "{name}");
     }
     assert_eq!(jobs["kubectl-gitops-plan$[[ inputs.name ]]"]["variables"]["FF_GIT_URLS_WITHOUT_TOKENS"], "true");
 }
@@ -521,7 +524,7 @@ fn no_program_of_the_checkout_runs() {
     let job = Job::new("ci-programs");
     job.install(Some(PRINTING));
     job.folder.write("code", "0");
-    for name in ["curl", "git", "head", "jq", "mkdir", "od", "rm", "tr", "uname", "wc"] {
+    for name in ["chmod", "curl", "git", "head", "jq", "mkdir", "mv", "od", "rm", "tr", "uname", "wc"] {
         job.folder.script(&format!("tree/bin/{name}"), &format!("touch '{}'; exit 1", job.path("ran")));
     }
     let path = format!("bin:{}:{}", job.path("tree/bin"), std::env::var("PATH").unwrap());
@@ -529,8 +532,15 @@ fn no_program_of_the_checkout_runs() {
     for variables in
         [[("PATH", path.as_str()), ("GITHUB_WORKSPACE", &here)], [("PATH", &path), ("CI_PROJECT_DIR", &elsewhere)]]
     {
-        let output = job.plan(&[&variables[..], &[("GITHUB_ACTIONS", "true")]].concat());
+        let origin = ("GITOPS_ORIGIN", "https://gitlab.example.com/o/r.git");
+        let output = job.plan(&[&variables[..], &[("GITHUB_ACTIONS", "true"), origin]].concat());
         assert!(output.status.success(), "{}", text(&output));
+        let output = job.run("artifact", &variables);
+        assert!(output.status.success(), "{}", text(&output));
+        assert!(job.folder.path().join("tree/gitops-plan/plan.json").exists());
+        let config = fs::read_to_string(job.path("tree/.git/config")).unwrap();
+        assert!(config.contains(origin.1), "{config}");
+        fs::rename(job.path("tree/gitops-plan"), job.path("work/plan")).unwrap();
         let output = Forge::github().post(&job, &variables);
         assert!(output.status.success(), "{}", text(&output));
     }
@@ -562,6 +572,23 @@ fn a_snapshot_that_the_pull_request_can_change_is_refused() {
         let output = job.plan(&variables);
         assert!(text(&output).contains("which a pull request can change"), "{}", text(&output));
     }
+    // Whose files a submodule has, the pull request says.
+    job.folder.git(&["init", "--quiet", "other"]);
+    fs::copy(job.path("shop.json.gz"), job.path("other/cluster.json.gz")).unwrap();
+    commit(&job.folder.path().join("other"));
+    job.folder.git(&[
+        "-C",
+        "tree",
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        &job.path("other"),
+        "sub",
+    ]);
+    let output = job.plan(&[("GITOPS_SNAPSHOT", "sub/cluster.json.gz")]);
+    assert!(text(&output).contains("which a pull request can change"), "{}", text(&output));
     std::os::unix::fs::symlink("/etc/hostname", job.path("link")).unwrap();
     let link = job.path("link");
     for (variables, message) in [

@@ -30,6 +30,9 @@ const MAJOR: &str = "v4.";
 const NOT_UPDATED: &str = "Unable to get an update from the ";
 /// Variable that names the file with the user's repositories.
 const REPOSITORIES: &str = "HELM_REPOSITORY_CONFIG";
+/// Variable with the name of the release.
+const RELEASE: &str = "KUBECTL_GITOPS_RELEASE";
+
 /// Folder of the cache with archives of charts, by the digests of their manifests in registries.
 const CACHED_PULLS: &str = "chart-manifests";
 
@@ -199,21 +202,9 @@ impl Helm {
         let written = write(&chart, &values, run).map_err(|error| {
             crate::tools::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error)
         })?;
-        let mut arguments: Vec<OsString> = ["template", "--include-crds", "--namespace"].map(OsString::from).into();
-        arguments.push((&run.namespace).into());
-        arguments.extend(run.is_upgrade.then(|| "--is-upgrade".into()));
-        arguments.extend(run.skips_schema.then(|| "--skip-schema-validation".into()));
-        for number in &run.numbers {
-            arguments.extend(["--set".into(), number.into()]);
-        }
-        if let Some(version) = &run.kube_version {
-            arguments.extend(["--kube-version".into(), version.into()]);
-        }
-        for file in written {
-            arguments.extend(["--values".into(), file.into_os_string()]);
-        }
-        arguments.extend(["--".into(), (&run.release).into(), (&chart).into()]);
-        let output = self.program.run(&workspace.reading(&chart).reading(&values), arguments).await?;
+        let workspace = workspace.with(RELEASE, &run.release).with("HELM_NAMESPACE", &run.namespace);
+        let workspace = workspace.reading(&chart).reading(&values);
+        let output = self.program.run(&workspace, arguments(run, &chart, written)).await?;
         if output.status.success() {
             return Ok(ChartOutput::Manifests(self.program.text(output)?));
         }
@@ -223,8 +214,7 @@ impl Helm {
         if let Some(why) = memory_failure(&stderr) {
             return Err(self.program.failure("render it", &why, false).into());
         }
-        let message = stderr.find("Error: ").map_or("it gave no message", |at| &stderr[at + "Error: ".len()..]);
-        let message = message_of_chart(message);
+        let message = message_of_chart(output.status.code(), &stderr);
         let shown = self.program.failure("render it", &first_lines(message), run.is_private);
         Ok(ChartOutput::of_message(message, shown)?)
     }
@@ -333,6 +323,27 @@ fn archive_in(directory: &Path) -> std::io::Result<Vec<u8>> {
     Err(std::io::Error::other("helm wrote none"))
 }
 
+/// Returns the arguments for a run with a chart and files of values. All users of the machine can read them, and the release and its
+/// namespace can derive from a Secret, so that these two are in the environment.
+fn arguments(run: &ChartRun, chart: &Path, values: Vec<PathBuf>) -> Vec<OsString> {
+    let release = format!("{{{{ env {RELEASE:?} }}}}");
+    let mut arguments: Vec<OsString> = ["template", "--include-crds", "--name-template"].map(OsString::from).into();
+    arguments.push(release.into());
+    arguments.extend(run.is_upgrade.then(|| "--is-upgrade".into()));
+    arguments.extend(run.skips_schema.then(|| "--skip-schema-validation".into()));
+    for number in &run.numbers {
+        arguments.extend(["--set".into(), number.into()]);
+    }
+    if let Some(version) = &run.kube_version {
+        arguments.extend(["--kube-version".into(), version.into()]);
+    }
+    for file in values {
+        arguments.extend(["--values".into(), file.into_os_string()]);
+    }
+    arguments.extend(["--".into(), chart.into()]);
+    arguments
+}
+
 /// Writes a chart and values to two new directories. Returns the files of the values, in order.
 fn write(chart: &Path, values: &Path, run: &ChartRun) -> std::io::Result<Vec<PathBuf>> {
     [chart, values].iter().try_for_each(std::fs::create_dir)?;
@@ -353,6 +364,19 @@ fn write(chart: &Path, values: &Path, run: &ChartRun) -> std::io::Result<Vec<Pat
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_can_derive_from_a_secret_is_no_argument() {
+        let [release, namespace, text] =
+            ["release-hunter2", "namespace-hunter2", "password: hunter2"].map(str::to_owned);
+        let values = vec![Private::new(text)];
+        let run = ChartRun { release, namespace, values, is_private: true, is_upgrade: true, ..ChartRun::default() };
+        let arguments = arguments(&run, Path::new("/chart"), vec!["/values/0.yaml".into()]);
+        let words: Vec<&str> = arguments.iter().filter_map(|word| word.to_str()).collect();
+        let expected = "template --include-crds --name-template {{ env \"KUBECTL_GITOPS_RELEASE\" }} --is-upgrade --values \
+            /values/0.yaml -- /chart";
+        assert_eq!(words.join(" "), expected);
+    }
 
     #[test]
     fn credentials_leave_this_machine_with_tls_only() {

@@ -188,12 +188,12 @@ impl Kustomize {
             }));
         }
         let stderr = String::from_utf8_lossy(&output.stderr).replace(&*copy.root.to_string_lossy(), "");
-        let message = if run.is_private {
-            "its message can hold values of Secrets"
-        } else {
-            stderr.trim().trim_start_matches("error: ").trim_start_matches("Error: ")
+        let exit = KustomizeExit {
+            code: output.status.code(),
+            message: stderr.trim().trim_start_matches("error: ").trim_start_matches("Error: "),
+            fetches: !run.inputs.remote.is_empty(),
+            is_private: run.is_private,
         };
-        let exit = KustomizeExit { code: output.status.code(), message, fetches: !run.inputs.remote.is_empty() };
         Ok(Err(exit.failure(versions)))
     }
 

@@ -18,12 +18,16 @@ pub(crate) const HIDDEN_MESSAGE: &str = "the object holds values of Secrets, so 
 /// Words of the server before those about a webhook that does not answer.
 const INTERNAL: &str = "Internal error occurred: ";
 
+/// Words of the server before the name of a policy or a webhook that denies a request.
+const POLICY: &str = "ValidatingAdmissionPolicy '";
+const WEBHOOKS: [&str; 2] = ["admission webhook \"", "failed calling webhook \""];
+
 /// Beginnings and ends of the server's words about a denial by an admission policy or a webhook, whose own words follow.
 const DENIALS: [(&str, &str); 4] = [
-    ("ValidatingAdmissionPolicy '", " denied request"),
-    ("admission webhook \"", "\" denied the request"),
-    ("admission webhook \"", "\" does not support dry run"),
-    ("failed calling webhook \"", "\""),
+    (POLICY, " denied request"),
+    (WEBHOOKS[0], "\" denied the request"),
+    (WEBHOOKS[0], "\" does not support dry run"),
+    (WEBHOOKS[1], "\""),
 ];
 
 /// Returns a message of the server about a Secret without what a policy or a webhook says in it: these see the whole object.
@@ -38,20 +42,40 @@ pub(super) fn without_values(message: &str) -> String {
 
 /// Returns who denies a request, in the words of the server; `None` if neither a policy nor a webhook does. A message can quote
 /// values of the object, which can hold the same words, so these count only where the server writes them.
-fn denial(message: &str) -> Option<&str> {
-    let message = message.strip_prefix(INTERNAL).or_else(|| forbidden(message)).unwrap_or(message);
+pub(crate) fn denial(message: &str) -> Option<&str> {
+    let words = words_of_admission(message);
     DENIALS.iter().find_map(|(beginning, end)| {
-        let name = message.strip_prefix(beginning)?;
-        Some(&message[..beginning.len() + name.find(end)? + end.len()])
+        let name = words.strip_prefix(beginning)?;
+        Some(&words[..beginning.len() + name.find(end)? + end.len()])
     })
 }
 
-/// Returns why a request about an object is forbidden: what follows `RESOURCE "NAME" is forbidden: `.
-fn forbidden(message: &str) -> Option<&str> {
-    let (resource, rest) = message.split_once(" \"")?;
-    let (name, why) = rest.split_once("\" is forbidden: ")?;
-    let is_plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c));
-    (is_plain(resource) && is_plain(name)).then_some(why)
+/// Returns a message from where a policy or a webhook is named, if it is about one.
+fn words_of_admission(message: &str) -> &str {
+    message.strip_prefix(INTERNAL).or_else(|| after_verdict(message, "forbidden")).unwrap_or(message)
+}
+
+/// Returns what follows `TYPE "NAME" is VERDICT: ` at the beginning of a message. The server quotes the name as Go does (`NewForbidden`
+/// and `NewInvalid`), so that no name imitates this.
+fn after_verdict<'m>(message: &'m str, verdict: &str) -> Option<&'m str> {
+    let (resource, rest) = message.split_once(' ')?;
+    let is_plain = resource.chars().all(|c| c.is_ascii_alphanumeric() || "-._/".contains(c));
+    let rest = match rest.strip_prefix('"') {
+        Some(quoted) => after_quoted(quoted)?.strip_prefix(' ')?,
+        None => rest,
+    };
+    rest.strip_prefix("is ")?.strip_prefix(verdict)?.strip_prefix(": ").filter(|_| is_plain)
+}
+
+/// Returns what follows a text that Go quoted, of which the first quotation mark is read.
+fn after_quoted(text: &str) -> Option<&str> {
+    let mut is_escaped = false;
+    let end = text.find(|c| {
+        let is_end = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    })?;
+    Some(&text[end + 1..])
 }
 
 fn cut(denial: &str) -> String {
@@ -62,10 +86,21 @@ fn cut(denial: &str) -> String {
 /// refuses the manifest for as long as it has this schema.
 pub(super) const NO_TYPED_PATCH: &str = "failed to create typed patch object";
 /// Part of a message about a field that the schema of a version lacks.
-const UNDECLARED_FIELD: &str = "field not declared in schema";
+pub(super) const UNDECLARED_FIELD: &str = "field not declared in schema";
 
 /// Part of the message about a role that gives rights that the user who applies it does not have.
 pub(crate) const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
+
+/// Beginning of what the server says after `is forbidden: ` about a quota.
+pub(super) const EXCEEDED_QUOTA: &str = "exceeded quota: ";
+/// Beginnings of what it says about a LimitRange.
+const LIMITS: [&str; 2] = ["maximum ", "minimum "];
+
+/// Beginning of the message about an address of a Service that the change itself gives to another one.
+pub(crate) const ADDRESS_TAKEN: &str = "its address is already allocated to ";
+
+/// End of a message about a field that must not change, of servers that do not word it as Kubernetes does.
+const IMMUTABLE: &str = "immutable";
 
 /// Beginning of the name of a service account as a user.
 const ACCOUNT: &str = "system:serviceaccount:";
@@ -93,23 +128,37 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// Reads the cause from the message of the server.
+    /// Reads the cause from the message of the server: from the words that it begins with, which the server alone writes. What
+    /// follows can quote an object or be the words of a webhook, and so can imitate each other cause. The code and the reason of
+    /// the answer say less: a webhook and a policy choose them.
     pub(crate) fn of(message: &str) -> Self {
-        let has = |phrase: &str| message.contains(phrase);
-        if message == HIDDEN_MESSAGE {
-            Self::Unknown
-        } else if has("ValidatingAdmissionPolicy '") {
+        let words = words_of_admission(message);
+        if words.starts_with(POLICY) {
             Self::Policy
-        } else if has("admission webhook ") || has("failed calling webhook ") {
+        } else if WEBHOOKS.iter().any(|webhook| words.starts_with(webhook)) {
             Self::Webhook
-        } else if has("exceeded quota: ") || has(" usage per ") {
-            Self::Quota
-        } else if has("is already allocated") {
+        } else if let Some(why) = after_verdict(message, "forbidden") {
+            Self::of_forbidden(why)
+        } else if message.starts_with(ADDRESS_TAKEN) || is_allocated(message) {
             Self::Allocation
-        } else if (has(" cannot ") && has(" resource \"")) || has(ESCALATION) || has(" may not ") && has(ACCOUNT) {
-            Self::Rights
-        } else if is_of_schema(message) || has(" is invalid: ") || has("immutable") {
+        } else if after_verdict(message, "invalid").is_some() || is_of_schema(message) || message.ends_with(IMMUTABLE) {
             Self::Value
+        } else if message.starts_with(ACCOUNT) && message.contains(" may not ") {
+            Self::Rights
+        } else {
+            Self::Unknown
+        }
+    }
+
+    /// Reads the cause from what the server says after `is forbidden: `.
+    fn of_forbidden(why: &str) -> Self {
+        let is_denied = why.starts_with("User \"") && why.contains(" cannot ") && why.contains(" resource \"");
+        let is_limit =
+            LIMITS.iter().any(|limit| why.trim_start_matches('[').starts_with(limit)) && why.contains(" usage per ");
+        if is_denied || (why.starts_with("user \"") && why.contains(ESCALATION)) {
+            Self::Rights
+        } else if why.starts_with(EXCEEDED_QUOTA) || is_limit {
+            Self::Quota
         } else {
             Self::Unknown
         }
@@ -133,7 +182,9 @@ impl Cause {
         let is_same = changed == id;
         let found = match self {
             Self::Rights => !is_deleted && is_right(changed, id),
-            Self::Policy => is_of_namespace || (is_admission && is_quoted(message, &changed.name)),
+            Self::Policy => {
+                is_of_namespace || (is_admission && is_quoted(denial(message).unwrap_or(message), &changed.name))
+            }
             Self::Webhook => is_of_namespace || is_admission || is_policy(changed),
             Self::Quota => is_limit(changed, id) || (changed.namespace == id.namespace && !is_same),
             Self::Allocation => changed.is("", "Service"),
@@ -163,12 +214,20 @@ pub(crate) struct Changed<'c> {
 
 /// Returns true if a message is about a manifest that does not fit the schema of its kind.
 pub(crate) fn is_of_schema(message: &str) -> bool {
-    message.contains(NO_TYPED_PATCH) || message.contains(UNDECLARED_FIELD)
+    message.starts_with(NO_TYPED_PATCH)
+        || (["failed to ", "."].iter().any(|words| message.starts_with(words)) && message.contains(UNDECLARED_FIELD))
+}
+
+/// Returns true if a message is about a port or an address of a Service that another one has. The server allocates them after it has
+/// found everything else valid, so that it says nothing else.
+fn is_allocated(message: &str) -> bool {
+    message.starts_with("Service \"")
+        && after_verdict(message, "invalid").is_some_and(|why| why.ends_with("is already allocated"))
 }
 
 /// Returns true if a message is about the fields of a live object, which the schema of the version of their managers lacks.
 pub(crate) fn is_of_live_fields(message: &str) -> bool {
-    message.contains(UNDECLARED_FIELD) && !message.contains(NO_TYPED_PATCH)
+    is_of_schema(message) && !message.starts_with(NO_TYPED_PATCH)
 }
 
 /// Returns true if an object can give a right to change another one.
@@ -244,6 +303,38 @@ mod tests {
         ] {
             assert_eq!(Cause::of(message), cause, "{message}");
         }
+    }
+
+    #[test]
+    fn words_that_an_object_or_a_webhook_imitates_are_no_cause() {
+        let invalid = |value: &str| {
+            format!("ConfigMap \"a\" is invalid: metadata.labels: Invalid value: {value:?}: a label is alphanumeric")
+        };
+        let hook = |words: &str| format!("admission webhook \"h.e.com\" denied the request: {words}");
+        let policy = |words: &str| {
+            format!(
+                "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: {words}"
+            )
+        };
+        let named =
+            |words: &str| format!("roles.rbac.authorization.k8s.io {words:?} is invalid: rules: Required value");
+        let causes = [DENIED, POLICY, HOOK_WITH_JSON, QUOTA, PORT, IMMUTABLE, SCHEMA];
+        for words in causes.iter().flat_map(|message| [*message, message.split_once(": ").map_or("", |(_, why)| why)]) {
+            assert_eq!(Cause::of(&invalid(words)), Cause::Value, "{words}");
+            assert_eq!(Cause::of(&named(words)), Cause::Value, "{words}");
+            assert_eq!(Cause::of(&hook(words)), Cause::Webhook, "{words}");
+            assert_eq!(Cause::of(&policy(words)), Cause::Policy, "{words}");
+            assert_eq!(Cause::of(&format!("widgets.e.com {words:?} not found")), Cause::Unknown, "{words}");
+            assert!(!is_of_schema(&hook(words)), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_policy_that_quotes_the_name_of_another_one_does_not_depend_on_that() {
+        let other = ObjectId::new(ADMISSION, "ValidatingAdmissionPolicy", "", "other");
+        let changed = Changed { id: &other, is_deleted: true };
+        let message = format!("{POLICY} to \"other\"");
+        assert!(!Cause::Policy.depends_on(&message, &ObjectId::new("", "ConfigMap", "shop", "b"), None, &changed));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::AppliedObject;
-use super::cause::{ESCALATION, is_of_live_fields, is_of_schema};
+use super::cause::{Cause, EXCEEDED_QUOTA, is_of_live_fields, is_of_schema};
 use super::ignore_rules::{cannot_keep, ignored_in_answer, unreplaceable_path};
 use super::manifest::remove_unknown_fields;
 use super::normalize::is_read_with_go_types;
@@ -154,7 +154,7 @@ impl ApplyError<'_> {
     /// about it.
     pub fn is_refusal(self) -> bool {
         match self.code {
-            Some(403) if self.message.contains(IMPERSONATION_DENIED) => false,
+            Some(403) if self.is_missing_right() && self.message.contains(IMPERSONATION_DENIED) => false,
             Some(403) => self.has_controllers_rights || !self.is_missing_right(),
             code => matches!(code, Some(400 | 404 | 409 | 422 | 500)),
         }
@@ -165,10 +165,9 @@ impl ApplyError<'_> {
         is_of_live_fields(self.message)
     }
 
-    /// Returns true if the API server refused because of the rights of the user who asked.
+    /// Returns true if the API server refused because of the rights of the user who asked, in its own words.
     fn is_missing_right(self) -> bool {
-        let is_denied = self.message.contains(" cannot ") && self.message.contains(" resource \"");
-        is_denied || self.message.contains(ESCALATION)
+        Cause::of(self.message) == Cause::Rights
     }
 
     /// Returns true if the controller takes this for the change of an immutable field: any conflict, any invalid
@@ -263,7 +262,8 @@ pub fn rename_for_creation(id: &ObjectId, manifest: &mut Value, live: Option<&Va
 /// Returns true if the server refuses the creation of an object beside a live one only because a quota of numbers of objects
 /// is used up, in which the live one counts.
 pub fn is_freed_by_deletion(message: &str) -> bool {
-    let Some((_, numbers)) = message.split_once("exceeded quota: ") else { return false };
+    let quota = Some(message).filter(|message| Cause::of(message) == Cause::Quota);
+    let Some((_, numbers)) = quota.and_then(|message| message.split_once(EXCEEDED_QUOTA)) else { return false };
     let lists = ["requested: ", "used: ", "limited: "].map(|list| quota_numbers(numbers, list));
     let [Some(requested), Some(used), Some(limited)] = lists else { return false };
     requested.iter().all(|(name, number)| {
@@ -314,6 +314,8 @@ mod tests {
         ApplyError { code: (code > 0).then_some(code), message, has_controllers_rights: false }
     }
 
+    const HOOK: &str = "admission webhook \"h.e.com\" denied the request: ";
+
     #[test]
     fn errors_are_refusals_when_the_server_evaluated_the_object() {
         let denied =
@@ -321,6 +323,7 @@ mod tests {
         for (name, error, refusal, immutable) in [
             ("admission policy", error(403, "denied by policy"), true, false),
             ("missing right", error(403, denied), false, false),
+            ("webhook that words a missing right", error(403, &format!("{HOOK}{denied}")), true, false),
             ("invalid", error(422, "spec.selector: Invalid value"), true, true),
             ("bad request", error(400, "unknown field"), true, false),
             ("bad request about an immutable field", error(400, "field is immutable"), true, true),
@@ -340,6 +343,8 @@ mod tests {
         let typo = "failed to create typed patch object (shop/w; e.com/v1, Kind=Widget): .spec.x: field not declared in schema";
         assert_eq!(error(500, typo).result(), Some(DryRunResult::Refused(typo.to_owned())), "a typo is no failure");
         let live = "failed to prune fields: .spec.x: field not declared in schema";
+        let imitated = format!("{HOOK}{typo}");
+        assert_eq!(error(500, &imitated).result(), Some(DryRunResult::ServerFailed(imitated.clone())));
         assert!(error(500, live).is_of_live_fields() && !error(500, typo).is_of_live_fields());
     }
 
@@ -426,6 +431,8 @@ mod tests {
             assert_eq!(is_freed_by_deletion(&full(numbers)), expected, "{numbers}");
         }
         assert!(!is_freed_by_deletion("denied by policy"));
+        let numbers = "requested: pods=1, used: pods=2, limited: pods=2";
+        assert!(!is_freed_by_deletion(&format!("{HOOK}{}", full(numbers))), "the words of a webhook");
     }
 
     #[test]

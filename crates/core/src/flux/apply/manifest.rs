@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::AppliedObject;
 use super::normalize::normalize;
+use super::cause::{NO_TYPED_PATCH, UNDECLARED_FIELD};
 use crate::flux::build::objects::are_readable;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 
@@ -67,15 +68,21 @@ fn encode_string_data(secret: &mut Map<String, Value>) {
     }
 }
 
-/// Removes the fields that a message of the API server names as `.spec.replcas: field not declared in schema`. Returns
-/// true if the manifest had one of them.
+/// Removes the fields that a message of the API server names as `.spec.replcas: field not declared in schema`, if it says nothing
+/// else: it quotes the values of other fields, and these can hold such words. Returns true if the manifest had one of them.
 pub(crate) fn remove_unknown_fields(manifest: &mut Value, message: &str) -> bool {
-    let mut removed = false;
-    for (at, _) in message.match_indices(": field not declared in schema") {
-        let path = message[..at].rsplit(char::is_whitespace).next().unwrap_or_default();
-        removed |= remove_path(manifest, path);
-    }
-    removed
+    let paths = unknown_fields(message).unwrap_or_default();
+    paths.into_iter().fold(false, |removed, path| remove_path(manifest, path) || removed)
+}
+
+/// Returns the paths of fields that a kind does not have; `None` if the message is about anything else too.
+fn unknown_fields(message: &str) -> Option<Vec<&str>> {
+    let errors = match message.strip_prefix(NO_TYPED_PATCH) {
+        Some(about) => about.split_once("): ")?.1,
+        None => message,
+    };
+    let errors = errors.strip_prefix("errors:\n").unwrap_or(errors);
+    errors.lines().map(|line| line.trim_start().strip_suffix(UNDECLARED_FIELD)?.strip_suffix(": ")).collect()
 }
 
 /// Removes the value at a path such as `.spec.containers[name="c"].imge`.

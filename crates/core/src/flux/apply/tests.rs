@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::dry_run::DryRunResult;
 use super::manifest::{manifest_to_apply, remove_unknown_fields};
 use super::question::Question;
-use super::update::is_applied_already;
+use super::update::{compare_applied, is_applied_already};
 use super::*;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller::{self, KustomizeController};
@@ -50,6 +50,33 @@ fn data(keys: &[&str]) -> Value {
 }
 
 #[test]
+fn no_diff_has_the_hash_of_a_secret() {
+    let object = |hash: Option<&str>, image: &str| {
+        let mut annotations = json!({"fluxcd.controlplane.io/checksumFrom": "Secret/n/vars"});
+        if let Some(hash) = hash {
+            annotations["fluxcd.controlplane.io/checksum"] = hash.into();
+        }
+        let template = json!({"metadata": {"annotations": annotations}, "spec": {"containers": [{"image": image}]}});
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": template},
+            "metadata": {"name": "a", "namespace": "n", "annotations": annotations}})
+    };
+    let id = ObjectId::new("apps", "Deployment", "n", "a");
+    let live = object(Some("sha256:1234"), "a");
+    let by_operator = |merged: &Value| compare_applied(&id, "flux-operator", false, &live, merged);
+    for hash in [None, Some("sha256:1234"), Some("sha256:5678")] {
+        let merged = object(hash, "b");
+        let by_operator = by_operator(&merged).unwrap().diff;
+        let by_kustomization = compare(&applied_object(merged.clone(), &Value::Null), &live, &merged).unwrap().diff;
+        for diff in [by_operator, by_kustomization] {
+            assert!(diff.contains("image: b") && !diff.contains("sha256"), "{diff}");
+            assert_eq!(diff.contains("***"), hash.is_some(), "{diff}");
+        }
+    }
+    assert!(by_operator(&object(None, "a")).is_none(), "no manifest has the hash");
+    assert!(by_operator(&object(Some("sha256:5678"), "a")).is_some(), "it changes");
+}
+
+#[test]
 fn the_manifest_has_owner_labels_common_metadata_and_no_status() {
     let mut manifest = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "n",
         "creationTimestamp": null, "labels": null}, "stringData": {"k": "v"}, "status": {}});
@@ -89,6 +116,14 @@ fn unknown_fields_that_the_server_names_are_removed() {
     assert_eq!(manifest, json!({"spec": {"template": {"spec": {"containers": [{"name": "c"}]}}}}));
     assert!(!remove_unknown_fields(&mut manifest, message));
     assert!(!remove_unknown_fields(&mut manifest, "something else is wrong"));
+    // An object quotes itself, and would be valid without its invalid label.
+    let mut quoting = json!({"metadata": {"labels": {"a": "x .metadata.labels: field not declared in schema"}}});
+    let invalid = "ConfigMap \"a\" is invalid: metadata.labels: Invalid value: \"x .metadata.labels: field not declared in schema\": no";
+    let typed = "failed to create typed patch object (n/a; v1, Kind=ConfigMap): errors:\n  \
+        .data.a: expected string, got .metadata.labels: field not declared in schema\n  .x: field not declared in schema";
+    for message in [invalid, typed] {
+        assert!(!remove_unknown_fields(&mut quoting, message), "{message}");
+    }
 }
 
 fn entries_of_three_managers(ours: &[&str]) -> [(&'static str, &'static str, Value); 3] {

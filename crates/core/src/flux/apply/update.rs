@@ -1,6 +1,8 @@
 //! Change of an object by an apply: the answer of the API server to a dry-run, without the fields that the controller
 //! takes over and removes.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use serde_json::{Map, Value};
 use similar::TextDiff;
@@ -13,6 +15,7 @@ use crate::bounds::DIFF_LINES;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::kustomize_controller;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, list_at, text_at};
+use crate::ownership::schemes::flux_operator::CHECKSUM;
 use crate::plan::{Reason, ReasonCode};
 use crate::text::{join_limited, unescape_step};
 
@@ -60,7 +63,7 @@ pub fn compare(
         remove_controller_metadata(&mut result);
     }
     let drift = overwritten(kustomize_controller::NAME, live, merged);
-    let (mut before, mut after) = (comparable(live), comparable(&result));
+    let [mut before, mut after] = compared_parts(live, &result);
     for pointer in ignored_in_answer(applied, merged) {
         remove_pointer(&mut before, &pointer);
         remove_pointer(&mut after, &pointer);
@@ -103,7 +106,7 @@ pub fn compare_applied(
     live: &Value,
     merged: &Value,
 ) -> Option<Update> {
-    let (before, after) = (comparable(live), comparable(merged));
+    let [before, after] = compared_parts(live, merged);
     if before == after {
         return None;
     }
@@ -171,6 +174,44 @@ fn remove_controller_metadata(object: &mut Value) {
             keys.iter().for_each(|key| drop(map.remove(*key)));
         }
     }
+}
+
+/// Returns the parts of both sides that the controller compares, without the hashes that flux-operator writes. No manifest has them,
+/// and with the hash of a Secret, a guess of its value could be tried.
+fn compared_parts(live: &Value, merged: &Value) -> [Value; 2] {
+    let [mut before, mut after] = [live, merged].map(comparable);
+    hide_hashes(Some(&mut before), Some(&mut after));
+    [before, after]
+}
+
+/// Removes the hash of the one side if the other one has none, and replaces it otherwise.
+fn hide_hashes(mut before: Option<&mut Value>, mut after: Option<&mut Value>) {
+    let [old, new] = [before.as_deref_mut(), after.as_deref_mut()].map(|side| side?.as_object_mut()?.remove(CHECKSUM));
+    if new.is_some() {
+        for ((side, own), name) in
+            [before.as_deref_mut(), after.as_deref_mut()].into_iter().zip([&old, &new]).zip(SIDES)
+        {
+            if let (Some(side), Some(_)) = (side, own) {
+                side[CHECKSUM] = Value::String(mask_of(old != new, name));
+            }
+        }
+    }
+    let (keys, length) = steps([before.as_deref(), after.as_deref()]);
+    for key in keys {
+        let [old, new] = [before.as_deref_mut(), after.as_deref_mut()].map(|side| side?.get_mut(&key));
+        hide_hashes(old, new);
+    }
+    for at in 0..length {
+        let [old, new] = [before.as_deref_mut(), after.as_deref_mut()].map(|side| side?.get_mut(at));
+        hide_hashes(old, new);
+    }
+}
+
+/// Returns the keys of two maps, and the number of items of the longer of two lists.
+fn steps(sides: [Option<&Value>; 2]) -> (BTreeSet<String>, usize) {
+    let present = || sides.into_iter().flatten();
+    let keys = present().filter_map(Value::as_object).flat_map(Map::keys).cloned().collect();
+    (keys, present().filter_map(Value::as_array).map(Vec::len).max().unwrap_or_default())
 }
 
 /// Returns the parts that the controller compares: name, labels, annotations, and everything but metadata and status.

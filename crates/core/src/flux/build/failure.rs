@@ -109,6 +109,9 @@ impl From<SubstituteError> for BuildFailure {
     }
 }
 
+/// Message in place of one that can hold values of Secrets.
+const HIDDEN_MESSAGE: &str = "its message can hold values of Secrets";
+
 /// End of a kustomize process that failed.
 #[derive(Clone, Copy, Debug)]
 pub struct KustomizeExit<'a> {
@@ -118,6 +121,8 @@ pub struct KustomizeExit<'a> {
     pub message: &'a str,
     /// The build fetches from the network.
     pub fetches: bool,
+    /// The message can hold values of Secrets.
+    pub is_private: bool,
 }
 
 impl KustomizeExit<'_> {
@@ -126,11 +131,12 @@ impl KustomizeExit<'_> {
     /// The controller fails in the same way if it links the same minor version of kustomize, and if kustomize rejected
     /// the files and nothing else: it ended by itself with exit code 1, fetched nothing, and names no fault of the machine.
     pub fn failure(&self, versions: &KustomizeVersions) -> BuildFailure {
-        let message = redact_urls(self.message.trim());
+        let written = redact_urls(self.message.trim());
+        let message = if self.is_private { HIDDEN_MESSAGE.to_owned() } else { written.clone() };
         let Some(code) = self.code else {
             return BuildFailure::unknown(ReasonCode::BuildCrashed, with("a signal ended kustomize", &message));
         };
-        if code != 1 || is_panic(&message) {
+        if code != 1 || is_panic(&written) {
             let first_line = message.lines().next().unwrap_or_default();
             let detail = with(&format!("kustomize ended with exit code {code}"), first_line);
             return BuildFailure::unknown(ReasonCode::BuildCrashed, detail);
@@ -138,7 +144,7 @@ impl KustomizeExit<'_> {
         if self.fetches {
             return BuildFailure::unknown(ReasonCode::FetchFailed, with("a remote base was not fetched", &message));
         }
-        if message.is_empty() || names_machine_fault(&message) {
+        if written.is_empty() || names_machine_fault(&written) {
             return BuildFailure::unknown(ReasonCode::BuildInterrupted, with("kustomize failed here", &message));
         }
         match versions.difference() {
@@ -208,7 +214,7 @@ mod tests {
     }
 
     fn failure(code: Option<i32>, message: &str, fetches: bool, program: &str) -> BuildFailure {
-        KustomizeExit { code, message, fetches }.failure(&versions(program, Some("5.8")))
+        KustomizeExit { code, message, fetches, is_private: false }.failure(&versions(program, Some("5.8")))
     }
 
     #[test]
@@ -220,6 +226,19 @@ mod tests {
         );
         let malformed = BuildFailure::from(EnvsubstError::Malformed("${".to_owned()));
         assert!(matches!(&malformed, BuildFailure::Proven(_)), "{malformed:?}");
+    }
+
+    #[test]
+    fn a_message_that_is_hidden_is_judged_all_the_same() {
+        let failure = |message: &str| {
+            let exit = KustomizeExit { code: Some(1), message, fetches: false, is_private: true };
+            exit.failure(&versions("v5.8.1", Some("5.8")))
+        };
+        let full = failure("write hunter2: no space left on device");
+        assert_eq!(full.reason().code, ReasonCode::BuildInterrupted);
+        let rejected = failure("no such file: hunter2");
+        assert_eq!(rejected, BuildFailure::proven(HIDDEN_MESSAGE));
+        assert!(!full.reason().to_string().contains("hunter2"));
     }
 
     #[test]
@@ -247,7 +266,7 @@ mod tests {
                 proven => panic!("{name}: {proven:?}"),
             }
         }
-        let exit = KustomizeExit { code: Some(1), message: rejected, fetches: false };
+        let exit = KustomizeExit { code: Some(1), message: rejected, fetches: false, is_private: false };
         let unknown = exit.failure(&versions("v5.8.1", None));
         assert_eq!(unknown.reason().code, ReasonCode::OtherKustomize, "it is not known what the controller links");
     }

@@ -22,6 +22,7 @@ pub use check::{approval_findings, approved_with_ended_annotations, installation
 pub use users::{DELETING_CONTROLLERS, DeletingController, deployments, has_owners, is_owner_kind, users};
 
 use crate::flux::apply::admission::{ADMISSION, ADMISSION_V1, BINDING, POLICY};
+use crate::flux::apply::cause::denial;
 use crate::kubernetes::gap::Gap;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, ResourceType};
 use crate::kubernetes::snapshot::Snapshot;
@@ -147,7 +148,7 @@ pub fn may_refuse(snapshot: &Snapshot, object: &ObjectMetadata) -> bool {
 
 /// Returns true if a message of the API server is a refusal by the guard.
 pub fn is_refusal(message: &str) -> bool {
-    message.contains(&format!("ValidatingAdmissionPolicy '{NAME}"))
+    denial(message).is_some_and(|words| words.starts_with(&format!("ValidatingAdmissionPolicy '{NAME}")))
 }
 
 impl Guard {

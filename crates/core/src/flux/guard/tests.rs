@@ -100,6 +100,8 @@ fn an_installed_guard_may_refuse_guarded_kinds_and_marked_objects() {
     assert!(may_refuse(&guarded, &claim) && may_refuse(&guarded, &plain.clone().label(MARK, "x")));
     assert!(!may_refuse(&guarded, &plain) && !may_refuse(&snapshot(vec![]), &claim));
     assert!(is_refusal(&format!("ValidatingAdmissionPolicy '{NAME}-kinds' with binding 'b' denied request: no")));
+    let named = format!("roles \"ValidatingAdmissionPolicy '{NAME}-kinds' denied request\" is forbidden: no");
+    assert!(!is_refusal(&named), "a name that holds these words");
 }
 
 #[test]

@@ -24,6 +24,8 @@ const INSTANCE: [&str; 2] = ["fluxcd.controlplane.io/name", "fluxcd.controlplane
 
 /// Label or annotation that lets flux-operator delete and recreate an object with a changed immutable field.
 pub(crate) const FORCE: &str = "fluxcd.controlplane.io/force";
+/// Annotation in which flux-operator writes the hash of the ConfigMaps and Secrets that another one names.
+pub(crate) const CHECKSUM: &str = "fluxcd.controlplane.io/checksum";
 
 pub(crate) const RESOURCE_SET: Scheme = Scheme {
     member_keys: &[MetadataKey::Label(SET[0]), MetadataKey::Label(SET[1])],

@@ -14,6 +14,9 @@ mod tokens;
 pub(crate) mod values;
 pub(crate) mod versions;
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -83,6 +86,8 @@ const PROVEN: [&str; 9] = [
 ];
 /// Parts of the messages of templates that fail while they are executed.
 const EXECUTING: [&str; 2] = ["executing \"", "template: "];
+/// Beginning of the line in which Helm says why it fails.
+const ERROR: &str = "Error: ";
 /// Hint of the program about its own flags, which no user of this program can set.
 const PROGRAM_HINT: &str = "Use --debug flag";
 
@@ -105,9 +110,14 @@ impl ChartOutput {
     }
 }
 
-/// Returns the part of a message of `helm template` that speaks of the chart.
-pub fn message_of_chart(message: &str) -> &str {
-    message.split(PROGRAM_HINT).next().unwrap_or_default().trim()
+/// Returns the part of the standard error of a `helm template` that speaks of the chart, from the exit code on which Helm writes one.
+/// The lines before it are warnings, which quote the chart, and so does a crash.
+pub fn message_of_chart(code: Option<i32>, stderr: &str) -> &str {
+    if code != Some(1) {
+        return "it crashed";
+    }
+    let message = stderr.strip_prefix(ERROR).or_else(|| Some(stderr.split_once(&format!("\n{ERROR}"))?.1));
+    message.map_or("it gave no message", |message| message.split(PROGRAM_HINT).next().unwrap_or_default().trim())
 }
 
 /// Options of a render that come from the HelmRelease.
@@ -235,7 +245,7 @@ impl Chart {
         let (directory, about) = metadata(artifact, spec)?;
         let below = files_below(artifact, &directory);
         let mut files: ChartFiles = below.map(|(at, content)| (at.to_owned(), Arc::from(content))).collect();
-        add_local_dependencies(&mut files, artifact, &directory, &about);
+        add_local_dependencies(&mut files, artifact, &directory, &about)?;
         let mut files = checked(files, &about)?;
         if let Some(merged) = merged_values(spec, |at| artifact.file(at).map(Arc::from))? {
             files.insert(VALUES.to_owned(), merged);
@@ -422,23 +432,25 @@ pub(crate) fn packing_failure(artifact: &Artifact, spec: &Value) -> Option<Strin
         Ok(found) => found,
         Err(why) => return Some(why),
     };
+    let own = Subcharts::of(files_below(artifact, &directory));
+    let mut read: BTreeMap<String, Option<(String, String)>> = BTreeMap::new();
     list_at(&about, "/dependencies").iter().find_map(|dependency| {
         let [name, range] = ["/name", "/version"].map(|pointer| text_at(dependency, pointer));
-        let found = local_dependency(artifact, &directory, dependency)?;
+        let found = local_dependency(&own, &directory, dependency)?;
         let Some(other) = artifact.file(&path::join(&found, CHART_FILE)) else {
             return Some(format!("its chart depends on {name} at {found}, where its source has no chart"));
         };
-        let (_, version) = metadata_of(other)?;
-        let is_wrong = !range.is_empty() && select(range, [&*version].into_iter()).is_err();
+        // Many dependencies can be the same chart.
+        let (_, version) = read.entry(found.clone()).or_insert_with(|| metadata_of(other)).as_ref()?;
+        let is_wrong = !range.is_empty() && select(range, [version.as_str()].into_iter()).is_err();
         is_wrong.then(|| format!("its chart depends on {name} {range}, and {found} has {version}"))
     })
 }
 
 /// Returns the path of a dependency in the same artifact, if the `charts/` of the chart does not have it.
-fn local_dependency(artifact: &Artifact, directory: &str, dependency: &Value) -> Option<String> {
+fn local_dependency(own: &Subcharts<'_>, directory: &str, dependency: &Value) -> Option<String> {
     let relative = text_at(dependency, "/repository").strip_prefix("file://")?;
-    let is_there = has_dependency(files_below(artifact, directory), text_at(dependency, "/name"));
-    (!is_there).then(|| secure_join(&path::join(directory, relative)))
+    (!own.have(text_at(dependency, "/name"))).then(|| secure_join(&path::join(directory, relative)))
 }
 
 fn missing_values(file: &str) -> String {
@@ -457,25 +469,61 @@ fn document(content: &[u8]) -> Option<Value> {
 }
 
 /// Adds the charts in the same source that a chart depends on and that are not in its `charts/`, as source-controller does.
-fn add_local_dependencies(files: &mut ChartFiles, artifact: &Artifact, directory: &str, about: &Value) {
+///
+/// Fails if there are more files or bytes than are read: thousands of dependencies can be one large directory.
+fn add_local_dependencies(
+    files: &mut ChartFiles,
+    artifact: &Artifact,
+    directory: &str,
+    about: &Value,
+) -> Result<(), String> {
+    let own = Subcharts::of(files_below(artifact, directory));
+    let mut size = files.values().map(|content| content.len()).sum();
     for dependency in list_at(about, "/dependencies") {
-        let Some(found) = local_dependency(artifact, directory, dependency) else { continue };
+        let Some(found) = local_dependency(&own, directory, dependency) else { continue };
         let name = text_at(dependency, "/name");
-        let below = files_below(artifact, &found);
-        files.extend(below.map(|(at, content)| (format!("charts/{name}/{at}"), Arc::from(content))));
+        for (at, content) in files_below(artifact, &found) {
+            size += content.len();
+            files.insert(format!("charts/{name}/{at}"), Arc::from(content));
+            check_size(size, files)?;
+        }
     }
+    Ok(())
 }
 
-/// Returns true if the `charts/` of a chart with these files have one with this name, packed or not.
-fn has_dependency<'a>(mut files: impl Iterator<Item = (&'a str, &'a [u8])>, name: &str) -> bool {
-    files.any(|(at, content)| {
-        let below = at.strip_prefix("charts/").and_then(|below| below.split_once('/'));
-        let is_about = below.is_some_and(|(_, file)| file == CHART_FILE);
-        let is_packed = below.is_none() && at.starts_with(&format!("charts/{name}-")) && at.ends_with(".tgz");
-        is_packed
-            || (is_about && metadata_of(content).is_some_and(|(found, _)| found == name))
-            || at == format!("charts/{name}/{CHART_FILE}")
-    })
+/// Charts in the `charts/` of another one.
+#[derive(Default)]
+struct Subcharts<'a> {
+    /// Names of the directories and of the charts in them.
+    names: BTreeSet<Cow<'a, str>>,
+    /// Names of the archives.
+    archives: BTreeSet<&'a str>,
+}
+
+impl<'a> Subcharts<'a> {
+    /// Finds them in the files of a chart.
+    fn of(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> Self {
+        let mut found = Self::default();
+        for (at, content) in files {
+            let Some(below) = at.strip_prefix("charts/") else { continue };
+            match below.split_once('/') {
+                None if below.ends_with(".tgz") => _ = found.archives.insert(below),
+                Some((directory, CHART_FILE)) => {
+                    found.names.insert(directory.into());
+                    found.names.extend(metadata_of(content).map(|(name, _)| name.into()));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Returns true if one has this name, packed or not.
+    fn have(&self, name: &str) -> bool {
+        let beginning = format!("{name}-");
+        let mut archives = self.archives.range::<str, _>((Bound::Included(&*beginning), Bound::Unbounded));
+        self.names.contains(name) || archives.next().is_some_and(|archive| archive.starts_with(&beginning))
+    }
 }
 
 /// Returns the files of a chart with those of its packed dependencies.
@@ -488,9 +536,10 @@ fn checked(mut files: ChartFiles, about: &Value) -> Result<ChartFiles, String> {
     if let Some(packed) = files.keys().find(|at| is_packed_dependency(at)) {
         return Err(format!("its chart has the packed dependency {packed}, which is nested too deep"));
     }
+    let own = Subcharts::of(files.iter().map(|(at, content)| (&**at, &**content)));
     for dependency in list_at(about, "/dependencies") {
         let name = text_at(dependency, "/name");
-        if !has_dependency(files.iter().map(|(at, content)| (&**at, &**content)), name) {
+        if !own.have(name) {
             return Err(format!(
                 "its chart depends on {name}, which is not in its charts/ and not fetched here: run helm dependency update"
             ));
@@ -556,8 +605,6 @@ fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> R
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use serde_json::json;
 
     use super::*;
@@ -671,7 +718,7 @@ mod tests {
             assert_eq!(ChartOutput::of_message(message, "shown".to_owned()), Err("shown".to_owned()), "{message}");
         }
         let hint = "execution error at (a:1:3): no\n\nUse --debug flag to render out invalid YAML";
-        assert_eq!(message_of_chart(hint), "execution error at (a:1:3): no");
+        assert_eq!(message_of_chart(Some(1), &format!("{ERROR}{hint}")), "execution error at (a:1:3): no");
     }
 
     #[test]
@@ -745,6 +792,45 @@ mod tests {
         remove_library_type(&mut files);
         assert_eq!(files.keys().collect::<Vec<_>>(), ["Chart.yaml", "templates/_b.tpl"]);
         assert_eq!(document(&files["Chart.yaml"]).unwrap()["type"], "application");
+    }
+
+    #[test]
+    fn thousands_of_dependencies_on_one_directory_end() {
+        let dependencies = |count: usize| {
+            let one = |number| json!({"name": format!("d{number}"), "version": "1", "repository": "file://../big"});
+            json!({"apiVersion": "v2", "name": "app", "version": "1", "dependencies": (0..count).map(one).collect::<Vec<_>>()})
+        };
+        let big = "x".repeat(1 << 20);
+        let read = |count: usize| {
+            let about = dependencies(count).to_string();
+            let files = [
+                ("charts/app/Chart.yaml", about.as_str()),
+                ("charts/big/Chart.yaml", "{name: big, version: '1'}"),
+                ("charts/big/a.txt", &big),
+            ];
+            read(&files, json!({"chart": "charts/app"}))
+        };
+        assert!(read(20).is_ok());
+        let exceeded = read(20_000).unwrap_err();
+        assert!(exceeded.contains("limit chart-size"), "{exceeded}");
+    }
+
+    #[test]
+    fn a_crash_and_a_warning_that_quote_the_chart_are_no_message_of_helm() {
+        let warning = "level=INFO msg=\"warning: cannot overwrite table with non table for app.Error: template: x\"\n";
+        let crash = format!("{warning}fatal error: out of memory\n");
+        let failure = format!("{warning}Error: YAML parse error on app/a.yaml: no\n");
+        for (code, stderr, expected) in [
+            (Some(2), &crash, "it crashed"),
+            (None, &crash, "it crashed"),
+            (Some(1), &crash, "it gave no message"),
+            (Some(1), &failure, "YAML parse error on app/a.yaml: no"),
+        ] {
+            let message = message_of_chart(code, stderr);
+            assert_eq!(message, expected);
+            let is_proven = matches!(ChartOutput::of_message(message, String::new()), Ok(ChartOutput::Fails(_)));
+            assert_eq!(is_proven, stderr == &failure);
+        }
     }
 
     #[test]

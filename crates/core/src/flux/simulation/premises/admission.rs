@@ -12,6 +12,7 @@ use crate::flux::apply::admission::{
     ADMISSION, ADMISSION_V1, AdmissionRequest, AdmissionRule, BINDING, Judged, MUTATING_BINDING, MUTATING_POLICY,
     POLICY, ParameterRef, deleted_object, namespace_object,
 };
+use crate::flux::apply::cause::denial;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, merge, text_at, texts_at};
 
@@ -352,6 +353,8 @@ pub(super) fn denies_creation(world: &World<'_, '_>, object: &AppliedObject) -> 
 pub(super) fn after_refusal<'w>(world: &'w World<'_, '_>, message: &str, sent: Sent<'_>) -> Option<Ruling<'w>> {
     let kind = world.state.input.snapshot.type_of(sent.id)?;
     let rules = reached(world, kind, sent.id, sent.operation)?;
+    // What follows are the words of the rule, which can quote the object and so name any other rule.
+    let message = denial(message).unwrap_or(message);
     let mut ending: Vec<&Event> = vec![];
     let mut is_known = false;
     for rule in &rules {

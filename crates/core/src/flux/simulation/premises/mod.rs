@@ -37,7 +37,7 @@ use self::rights::{Rights, rights};
 use self::world::{Precedence, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::ParameterRef;
-use crate::flux::apply::cause::{Cause, Changed, ESCALATION};
+use crate::flux::apply::cause::{ADDRESS_TAKEN, Cause, Changed, ESCALATION};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::rights::{RBAC, binds, grants};
@@ -189,7 +189,7 @@ impl<'s, 'a> Premises<'s, 'a> {
             let is_free = orders.all(|order| order == (true, Precedence::Before));
             return (!is_free).then(|| replaced(object, result.clone(), &freeing));
         }
-        let message = format!("its address is already allocated to {holder}");
+        let message = format!("{ADDRESS_TAKEN}{holder}");
         let refused = if is_forced { DryRunResult::DeletedOnly(message) } else { DryRunResult::Refused(message) };
         Some(Standing::Replaced(Box::new(refused), vec![]))
     }

@@ -278,7 +278,7 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
 }
 
 /// Joins the templates of a chart, in place of helm: without those that the value `off` lists, and without `if-cog.yaml` if no
-/// Cog is defined. Fails at a template `fail.yaml`, and at an object whose name begins with `fail `. A template `lookup.yaml` looks up the ConfigMap `found`, and is not
+/// Cog is defined. Fails at a template `fail.yaml`, does not end at `endless.yaml`, and fails at an object whose name begins with `fail `. A template `lookup.yaml` looks up the ConfigMap `found`, and is not
 /// rendered if that exists; `lookup-kind.yaml` looks up an object of the kind that the value `n` names.
 fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     let values: Vec<Value> = run.values.iter().filter_map(|text| crate::yaml::document(text.reveal()).ok()).collect();
@@ -312,6 +312,9 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
             let kind =
                 texts.iter().find(|(key, _)| *key == "n").map(|(_, value)| (*value).to_owned()).unwrap_or_default();
             return Ok(ChartOutput::Asks(ObjectQuery { api_version, kind, namespace, name }));
+        }
+        if at == "endless.yaml" {
+            return Err("helm did not finish within 60 s".to_owned());
         }
         if at == "fail.yaml" {
             return Ok(ChartOutput::Fails("helm fails to render it: a template fails".to_owned()));

@@ -111,6 +111,25 @@ fn a_refusal_ends_with_its_policy_unless_another_one_denies_the_object_too() {
 }
 
 #[test]
+fn an_object_that_quotes_a_policy_is_refused_without_the_policy_too() {
+    let held = || policy("held", "UPDATE", "object.data.v != '2'");
+    let before = files(vec![held(), binding("bound", "held", None), cm("c")], json!({}), vec![cm("a"), cm("b")]);
+    let after = files(vec![held(), cm("c")], json!({}), vec![value("b", "2")]);
+    let rows = |message: &str| {
+        let mut cluster = cluster_of(&before);
+        cluster.refusals.push(refused("k", &value("b", "2"), &Value::Null, message));
+        cluster.rows(&after)
+    };
+    let denial = denied("held", "bound");
+    assert_eq!(rows(&denial), set(&["delete a", "delete bound"]), "the policy itself");
+    let invalid = format!("ConfigMap \"b\" is invalid: metadata.labels: Invalid value: {denial:?}: a label is short");
+    assert_eq!(rows(&invalid), set(&["delete bound", "keep a", "keep b"]));
+    let webhook = format!("admission webhook \"h.e.com\" denied the request: {denial}");
+    let rows = rows(&webhook);
+    assert!(rows.contains("delete? a"), "nobody knows what the webhook does then: {rows:?}");
+}
+
+#[test]
 fn a_policy_that_comes_may_deny_what_is_accepted_now() {
     let held = policy("held", "UPDATE", "object.data.v != '2'");
     let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));

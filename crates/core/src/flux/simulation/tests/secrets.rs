@@ -309,6 +309,23 @@ fn the_branch_of_a_private_source_is_not_named_by_what_commits_to_it() {
 }
 
 #[test]
+fn a_present_failure_of_what_reads_a_secret_is_not_quoted() {
+    for (reads, is_hidden) in [(true, true), (false, false)] {
+        let mut cluster = with_variable("hunter2-hunter3", vec![cm("a")], true);
+        let live = cluster.kustomization("apps");
+        if !reads {
+            live.content["spec"]["postBuild"] = Value::Null;
+        }
+        let message = "timeout waiting for: [Namespace/h-nter2-h-nter3 status: 'Terminating']";
+        live.content["status"]["conditions"] =
+            json!([{"type": "Ready", "status": "False", "reason": "ReconciliationFailed", "message": message}]);
+        let outcome = cluster.outcome(&apps(vec![cm("b")]), "apps");
+        assert!(outcome.contains("its present failure is resolved"), "{outcome}");
+        assert_eq!(!outcome.contains("h-nter"), is_hidden, "{outcome}");
+    }
+}
+
+#[test]
 fn a_schema_that_refuses_a_value_of_a_secret_does_not_quote_it() {
     let definition = |size: &str| {
         let spec = json!({"type": "object", "properties": {"size": {"type": "string", "enum": [size]}}});
@@ -431,4 +448,39 @@ fn no_chart_is_fetched_by_a_value_of_a_secret() {
         });
         assert_eq!(asked.len(), expected, "{chart}: {asked:?}");
     }
+}
+
+#[test]
+fn hunt() {
+    use std::fmt::Write;
+    let mut out = String::new();
+    let first = std::env::var("HUNT").map_or(174, |it| it.parse().unwrap());
+    for way in first..LeakCase::number_of_ways() {
+        let deployed = (0..13).flat_map(|form| LeakCase::of_deployed([way, way], form));
+        for (number, case) in LeakCase::of_way(way).into_iter().chain(deployed).enumerate() {
+            let text = |p: &super::super::testing::leaks::Planned| {
+                let plans = [&p.plan, &p.back].map(|plan| serde_json::to_string_pretty(plan).unwrap());
+                plans.join("\n") + &p.searches
+            };
+            let shown = text(&case.private);
+            for form in case.forbidden() {
+                if shown.contains(&form) {
+                    let line: String =
+                        shown.lines().find(|line| line.contains(&form)).unwrap().chars().take(300).collect();
+                    writeln!(out, "LEAK {number} {:?} {form}: {line}", case.ways).unwrap();
+                    break;
+                }
+            }
+            if let Some(twin) = case.twin.as_ref().filter(|_| !case.is_live) {
+                let other = text(twin);
+                if let Some((a, b)) = shown.lines().zip(other.lines()).find(|(a, b)| a != b) {
+                    writeln!(out, "TWIN {number} {:?}: {a} / {b}", case.ways).unwrap();
+                }
+            }
+            if number < 3 {
+                writeln!(out, "shows {number} {:?} {}", case.ways[0], case.shows_the_public_value()).unwrap();
+            }
+        }
+    }
+    std::fs::write("/tmp/sec5-hunt.txt", out).unwrap();
 }

@@ -266,6 +266,22 @@ fn a_new_release_deletes_nothing_where_nothing_is_at_stake() {
 }
 
 #[test]
+fn a_new_release_whose_chart_is_in_the_tree_and_is_not_rendered_may_delete_anywhere() {
+    let chart = json!({"chart": "./charts/app", "sourceRef": {"kind": "GitRepository", "name": "repo"}});
+    let spec = json!({"targetNamespace": "other", "chart": {"spec": chart}});
+    let about = json!({"apiVersion": "v2", "name": "app", "version": "1"});
+    let plan = |template: &'static str| {
+        let mut after = root(vec![cm("x"), release(spec.clone())]);
+        after.extend([("charts/app/Chart.yaml", vec![about.clone()]), (template, vec![cm("web")])]);
+        cluster(&root(vec![cm("x")]), true).plan(&after)
+    };
+    let rendered = plan("charts/app/templates/web.yaml");
+    assert!(rendered.is_complete(), "{:?}", rendered.gaps());
+    let endless = plan("charts/app/templates/endless.yaml");
+    assert!(endless.gaps()[0].message.contains("has the same name in any namespace"), "{:?}", endless.gaps());
+}
+
+#[test]
 fn a_resource_set_with_changed_inputs_is_unknown() {
     let set = |more: Value| {
         let mut spec = json!({"resources": [{"kind": "ConfigMap", "metadata": {"annotations":

@@ -11,9 +11,8 @@ pub(crate) const COPY_FROM: &str = "fluxcd.controlplane.io/copyFrom";
 
 /// Annotation of a ConfigMap with data that is computed of a kubeconfig in a Secret.
 pub(crate) const CONVERT_FROM: &str = "fluxcd.controlplane.io/convertKubeConfigFrom";
-/// Annotation that names data, and the one in which flux-operator writes the hash of that.
+/// Annotation that names data of which flux-operator writes the hash.
 pub(crate) const CHECKSUM_FROM: &str = "fluxcd.controlplane.io/checksumFrom";
-pub(crate) const CHECKSUM: &str = "fluxcd.controlplane.io/checksum";
 
 /// Annotations of the resources of a ResourceSet that name a ConfigMap or Secret to read.
 const COPYING: [&str; 3] = [COPY_FROM, CHECKSUM_FROM, CONVERT_FROM];

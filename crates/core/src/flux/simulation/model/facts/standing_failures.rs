@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use crate::flux::build::objects::data::DataRef;
+use crate::flux::build::substitute::data_references;
 use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::NamespacedName;
@@ -34,7 +36,9 @@ pub(crate) fn add_standing_failure(state: &State<'_>, key: &NamespacedName, pass
     let Some(live) = state.live.get(key) else { return };
     let Some(failure) = standing_failure(state, key, live, pass) else { return };
     let id = ObjectId::new(GROUP, KIND, &key.namespace, &key.name);
-    let failure = if state.is_private(&id) { String::new() } else { format!(": {failure}") };
+    // It can name what a value of a Secret names, which neither the tree nor the cluster need have any more.
+    let is_hidden = state.is_private(&id) || data_references(live).iter().any(DataRef::is_secret);
+    let failure = if is_hidden { String::new() } else { format!(": {failure}") };
     let detail = format!("it applies only once its present failure is resolved{failure}");
     pass.add_condition(Reason::new(ReasonCode::NotReady, detail));
 }

@@ -39,7 +39,7 @@ pub(crate) struct ChangeRules {
     /// Computes the effect of a new owner that takes over what an earlier one left; `None` if there is nothing of that kind.
     pub(crate) taken_over: fn(&mut Comparison<'_, '_, '_>, &ObjectId) -> Option<Asked<Followed>>,
     /// Returns what a new owner whose effect is not known may delete of that which exists, as a sentence.
-    pub(crate) stake: fn(&State<'_>, &ObjectId) -> Option<&'static str>,
+    pub(crate) stake: fn(&mut Comparison<'_, '_, '_>, &ObjectId) -> Option<&'static str>,
     /// Returns what its controller deletes if a new owner is deleted once it has an effect.
     pub(crate) restart: Restart,
     /// Returns what its controller does when a live owner is deleted.
@@ -254,7 +254,7 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
         return match follow(comparison, id, None, rules) {
             Ok(Followed::Acts { effect, code, remarks }) => Some(acting_owner(id, *effect, code, what, &remarks)),
             Err(Interrupt::Failed(why)) => {
-                let stake = (rules.stake)(comparison.state(), id)?;
+                let stake = (rules.stake)(comparison, id)?;
                 Some(unknown(format!("{what}; {stake}; {}, because {why}", rules.not_computed)))
             }
             _ => None,
@@ -280,7 +280,7 @@ fn created_owner(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, rules: 
             let what = "it is created and its release may exist already, which is then upgraded";
             Some(unknown(format!("{what}; {}, because {why}", rules.not_computed)))
         }
-        Err(Interrupt::Failed(why)) => match (rules.stake)(comparison.state(), id) {
+        Err(Interrupt::Failed(why)) => match (rules.stake)(comparison, id) {
             Some(stake) => Some(unknown(format!("{stake}; {}, because {why}", rules.not_computed))),
             None => Some(installs),
         },

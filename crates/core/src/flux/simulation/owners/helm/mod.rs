@@ -26,6 +26,8 @@ use self::actions::records::left_behind;
 use self::chart_first::with_chart_first;
 use self::installs::installation::{is_not_installed, may_have_release};
 use self::own_chart::with_left_chart;
+use self::render::release_charts::{first_chart, is_in_tree};
+use self::render::release_values::values;
 use crate::flux::health_exprs::{InvalidExprs, invalid_exprs};
 use crate::flux::simulation::model::affected_owner::{AffectedOwner, Effect, Reaction, Readiness};
 use crate::flux::simulation::model::facts::watch_selector::unwatched_release;
@@ -197,9 +199,21 @@ fn taken_over(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<
     Some(upgrades::taken_over(comparison, &assumed))
 }
 
-/// Returns what a new release may delete if its namespace has objects of others.
-fn stake(state: &State<'_>, id: &ObjectId) -> Option<&'static str> {
-    let specs = state.specs_after(id);
+/// Returns what a new release that is not rendered may delete: what its namespace has of others, or anything if its chart is here. A
+/// hook can be of any namespace, and whoever wrote the chart may have made it one that is not rendered here.
+fn stake(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<&'static str> {
+    let specs = comparison.state().specs_after(id);
+    let mut specs_here = specs.iter().filter(|spec| {
+        is_in_tree(comparison.state(), id, spec)
+            || (first_chart(comparison, id, spec, None).is_ok() && values(comparison, id, spec, true).is_ok())
+    });
+    if specs_here.next().is_some() {
+        return Some(
+            "its release will be installed, and a hook of its chart, or a failed installation, may delete what has the same name \
+             in any namespace",
+        );
+    }
+    let state = comparison.state();
     let namespaces: Vec<String> = specs.iter().map(|spec| ReleaseTarget::of_spec(id, spec, None).namespace).collect();
     let has_others = state.input.snapshot.objects.iter().any(|object| {
         let is_of_kubernetes = &*object.id.name == "kube-root-ca.crt" || object.id.is("", "ServiceAccount");

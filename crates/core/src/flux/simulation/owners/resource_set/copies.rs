@@ -12,12 +12,13 @@ use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{DataRef, Lookup};
 use crate::flux::simulation::kustomization::variables::data_after_change;
 use crate::flux::simulation::model::facts::copied_data::{
-    CHECKSUM, CHECKSUM_FROM, CONVERT_FROM, COPY_FROM, copied_names, has_unknown_copy,
+    CHECKSUM_FROM, CONVERT_FROM, COPY_FROM, copied_names, has_unknown_copy,
 };
 use crate::flux::simulation::model::node::BuiltObjects;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, Difference, Part};
 use crate::kubernetes::object::ObjectId;
+use crate::ownership::schemes::flux_operator::CHECKSUM;
 use crate::private::PLACEHOLDER;
 
 /// Label with which flux-operator sees at once that a ConfigMap or Secret changes.

@@ -53,7 +53,7 @@ const RULES: ChangeRules = ChangeRules {
     has_nothing: |_, _| false,
     taken_over: |_, _| None,
     // Without the program no new ResourceSet is generated, and its row says so.
-    stake: |state, _| state.input.generates_sets.then_some("it may take over objects that exist"),
+    stake: |comparison, _| comparison.state().input.generates_sets.then_some("it may take over objects that exist"),
     restart: pruning::restarted,
     deleted,
     follow: expansion::expand,

@@ -157,6 +157,11 @@ impl PackedChart {
     }
 }
 
+/// Returns true if the chart of a release with this spec is in a planned tree.
+pub(crate) fn is_in_tree(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool {
+    PackedChart::find(state, id, spec, true).is_some_and(|packed| tree_of(state, &packed.source).is_some())
+}
+
 /// Returns the files of a source that are those of a planned tree, as source-controller packs charts of them first; `None` if the
 /// source changes so that its later files are not known.
 fn tree_of<'s>(state: &'s State<'_>, source: &SourceId) -> Option<&'s Arc<Artifact>> {
