@@ -125,22 +125,23 @@ pub const CONNECTION: &str = "Connection options";
 /// Returns the command line. As in kubectl, the help of a command shows the namespace as its only connection flag;
 /// `options` shows all of them.
 pub fn command() -> clap::Command {
-    let root = Cli::command().mut_subcommands(|verb| match verb.get_name() {
-        "prune" => verb.mut_args(|argument| {
-            let is_of_plan = argument.get_help_heading() == Some(WORKING_TREE);
-            let is_shown = !is_of_plan || argument.get_id() == TREE_OF_PRUNE;
-            if is_shown { argument } else { argument.hide_short_help(true).hide_long_help(true) }
-        }),
-        _ => verb,
-    });
-    let root = root.mut_args(|argument| {
-        let is_shown = argument.get_help_heading() != Some(CONNECTION) && argument.get_id() != "verbosity";
-        match argument.get_id().as_str() {
-            NAMESPACE => argument.help_heading(None),
-            _ if is_shown => argument,
-            _ => argument.hide(true),
-        }
-    });
+    let root = Cli::command()
+        .mut_subcommands(|verb| match verb.get_name() {
+            "prune" => verb.mut_args(|argument| {
+                let is_of_plan = argument.get_help_heading() == Some(WORKING_TREE);
+                let is_shown = !is_of_plan || argument.get_id() == TREE_OF_PRUNE;
+                if is_shown { argument } else { argument.hide_short_help(true).hide_long_help(true) }
+            }),
+            _ => verb,
+        })
+        .mut_args(|argument| {
+            let is_shown = argument.get_help_heading() != Some(CONNECTION) && argument.get_id() != "verbosity";
+            match argument.get_id().as_str() {
+                NAMESPACE => argument.help_heading(None),
+                _ if is_shown => argument,
+                _ => argument.hide(true),
+            }
+        });
     let namespace = root.get_arguments().find(|argument| argument.get_id() == NAMESPACE).cloned();
     match namespace {
         Some(namespace) => root.mut_subcommands(|verb| with_namespace(verb, &namespace)),

@@ -79,8 +79,12 @@ const LISTED: usize = 5;
 
 /// Returns the gap that may hide owners of a kind in a namespace.
 fn gap_hiding<'a>(kind: &str, namespace: Option<&str>, index: &Index<'a>) -> Option<&'a Gap> {
-    let kinds = SCHEMES.iter().flat_map(|scheme| scheme.owner_kinds).filter(|(_, known)| is_kind(kind, known));
-    let kinds: Vec<GroupKind> = kinds.map(|(group, kind)| GroupKind::new(group, kind)).collect();
+    let kinds: Vec<GroupKind> = SCHEMES
+        .iter()
+        .flat_map(|scheme| scheme.owner_kinds)
+        .filter(|(_, known)| is_kind(kind, known))
+        .map(|(group, kind)| GroupKind::new(group, kind))
+        .collect();
     let snapshot = index.snapshot();
     snapshot
         .gaps

@@ -93,8 +93,8 @@ fn split_type_name(word: &str) -> Result<(&str, &str)> {
 
 /// Returns every kind of Flux that the cluster serves, in the order of dependencies.
 fn flux_types(served: &[ResourceType]) -> Result<Vec<ResourceType>> {
-    let found = KINDS.iter().filter_map(|kind| served.iter().find(|known| known.is(kind.group, kind.kind)));
-    let found: Vec<_> = found.cloned().collect();
+    let found: Vec<_> =
+        KINDS.iter().filter_map(|kind| served.iter().find(|known| known.is(kind.group, kind.kind))).cloned().collect();
     if found.is_empty() {
         return Err(Error::failed("the server has no resource type of Flux")
             .hint("install Flux, or choose another cluster with --context"));
@@ -179,8 +179,11 @@ pub(crate) fn served_types<'a>(word: &str, snapshot: &'a Snapshot) -> Result<Vec
 
 /// Adds the type nearest to a word to an error.
 fn with_nearest_type(error: Error, word: &str, known: &[ResourceType]) -> Error {
-    let names = known.iter().flat_map(|kind| [kind.plural.to_string(), kind.kind.to_lowercase()]);
-    let names: Vec<String> = names.chain(known.iter().map(ResourceType::resource)).collect();
+    let names: Vec<String> = known
+        .iter()
+        .flat_map(|kind| [kind.plural.to_string(), kind.kind.to_lowercase()])
+        .chain(known.iter().map(ResourceType::resource))
+        .collect();
     match nearest(word, names.iter().map(String::as_str)) {
         Some(near) => error.hint(format!("did you mean {near}?")),
         None => error.hint(format!("there are {}", join_limited(known.iter().map(|kind| &kind.plural), NAMED))),

@@ -128,8 +128,12 @@ impl Selection<'_> {
         candidates.retain(|full| place.is_none_or(|namespace| *full.object.id.namespace == *namespace));
         candidates.retain(|full| selector.matches(&full.object.labels));
         let mut selected = SelectedObjects { gaps: snapshot.gaps.clone(), ..SelectedObjects::default() };
-        let flux = snapshot.types.iter().filter(|kind| kinds::find(&kind.group, &kind.kind).is_some());
-        let flux: Vec<String> = flux.map(ResourceType::resource).collect();
+        let flux: Vec<String> = snapshot
+            .types
+            .iter()
+            .filter(|kind| kinds::find(&kind.group, &kind.kind).is_some())
+            .map(ResourceType::resource)
+            .collect();
         selected.gaps.retain(|gap| flux.contains(&gap.subject));
         let parsed = ResourceArgs::parse(self.words, &snapshot.types).map_err(|error| {
             recorded_name_without_type(snapshot, place, (self.verb, self.flags), self.words).unwrap_or(error)

@@ -69,8 +69,10 @@ impl ReportedFinding {
 
     /// Returns a digest that stays the same in later plans with this finding.
     pub fn fingerprint(&self) -> String {
-        let parts = [&*self.rule, &self.place, &self.subject, &self.distinction];
-        let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let parts: Vec<&str> = [&*self.rule, &self.place, &self.subject, &self.distinction]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect();
         sha256(parts.join("\n").as_bytes())
     }
 }

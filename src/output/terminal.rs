@@ -175,12 +175,15 @@ impl Terminal {
     /// Writes a message. On a terminal, each of its lines continues below its first word.
     fn message(&mut self, label: &str, text: &str) {
         let text = format!("{label}{}", name::renamed(text, &self.called));
-        let lines = text.split('\n').enumerate().map(|(number, line)| {
-            let margin = line.len() - line.trim_start_matches(' ').len();
-            let continued = if number == 0 && label.is_empty() { 2 } else { margin.max(label.len()) };
-            wrap(line.trim_start_matches(' '), margin, continued, self.message_columns)
-        });
-        let lines: Vec<String> = lines.collect();
+        let lines: Vec<String> = text
+            .split('\n')
+            .enumerate()
+            .map(|(number, line)| {
+                let margin = line.len() - line.trim_start_matches(' ').len();
+                let continued = if number == 0 && label.is_empty() { 2 } else { margin.max(label.len()) };
+                wrap(line.trim_start_matches(' '), margin, continued, self.message_columns)
+            })
+            .collect();
         self.write("", &lines.join("\n"));
     }
 

@@ -243,8 +243,8 @@ impl<'p> Run<'p, '_> {
                 Done::Sent(step, Sent::Ended(step::finish(cluster, &deletion, &mut waiting).await))
             });
         }
-        let wanted = self.observer.wanted(change).into_iter().map(|id| (id.clone(), self.reading.resource_type(&id)));
-        let wanted: Vec<_> = wanted.collect();
+        let wanted: Vec<_> =
+            self.observer.wanted(change).into_iter().map(|id| (id.clone(), self.reading.resource_type(&id))).collect();
         let claimed_owner = if confirm { self.reading.claimed_owner(change) } else { vec![] };
         if wanted.is_empty() && claimed_owner.is_empty() {
             return self.send(wave, step, vec![]);

@@ -66,8 +66,8 @@ impl Asked<'_> {
             let places: Vec<&str> = elsewhere.iter().map(|object| &*object.id.namespace).collect();
             return error.hint(format!("there is one in {}; pass -n {}", places.join(", "), object.id.namespace));
         }
-        let here = self.of_type(snapshot).filter(|object| self.is_here(object));
-        let mut here: Vec<&str> = here.map(|object| &*object.id.name).collect();
+        let mut here: Vec<&str> =
+            self.of_type(snapshot).filter(|object| self.is_here(object)).map(|object| &*object.id.name).collect();
         here.sort_unstable();
         here.dedup();
         match nearest(name, here.iter().copied()) {

@@ -247,8 +247,8 @@ async fn events(
     let reason = search.removal.as_ref().and_then(|removal| removal.reason.as_ref());
     let is_upgrade = reason.is_some_and(|reason| reason.code == ReasonCode::NotInChart);
     let uninstalled = search.owners.iter().filter(|_| !is_upgrade);
-    let about = events.into_iter().filter_map(|event| event.about(object, uninstalled.clone().cloned()));
-    let about: Vec<ControllerEvent> = about.collect();
+    let about: Vec<ControllerEvent> =
+        events.into_iter().filter_map(|event| event.about(object, uninstalled.clone().cloned())).collect();
     if about.is_empty() && snapshot.object(object).is_none() {
         search.notes.push(
             "no Event tells of it: they are kept for an hour, and a controller sends few about one owner".to_owned(),

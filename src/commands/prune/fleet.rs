@@ -270,8 +270,12 @@ fn check_hubs(hubs: BTreeMap<String, Vec<String>>) -> Result<()> {
 /// Prints the messages of all clusters that count, equal ones once.
 fn print_messages(messages: &[(String, Vec<String>)], fleet: &Fleet, session: &mut Session) {
     let mut folded: Vec<(&str, Vec<String>)> = vec![];
-    let same = fleet.clusters().iter().filter(|cluster| cluster.state == ClusterState::SameCluster);
-    let same: Vec<&str> = same.map(|cluster| &*cluster.name).collect();
+    let same: Vec<&str> = fleet
+        .clusters()
+        .iter()
+        .filter(|cluster| cluster.state == ClusterState::SameCluster)
+        .map(|cluster| &*cluster.name)
+        .collect();
     let messages: Vec<_> = messages.iter().filter(|(name, _)| !same.contains(&&**name)).collect();
     for (name, lines) in &messages {
         for line in lines {

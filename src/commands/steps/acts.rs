@@ -54,8 +54,11 @@ impl Act {
         let id = self.object();
         let failed = |failure: Failure| Error::failed(format!("{id}: {failure}"));
         let Some(kind) = planned.type_of(id) else { return Err(Error::failed(format!("{id} has no type"))) };
-        let live = cluster.fetch_metadata(kind, id).await.map_err(failed)?;
-        let live = live.filter(|live| planned.object(id).is_some_and(|planned| planned.uid == live.uid));
+        let live = cluster
+            .fetch_metadata(kind, id)
+            .await
+            .map_err(failed)?
+            .filter(|live| planned.object(id).is_some_and(|planned| planned.uid == live.uid));
         let Some(live) = live else {
             return Err(Error::refused(format!("{id} is not the object that was planned with")));
         };
@@ -67,8 +70,8 @@ impl Act {
         let request = Request::patch(format!("{}?fieldManager={FIELD_MANAGER}", object_path(kind, id)))
             .header(header::CONTENT_TYPE, "application/merge-patch+json")
             .header(header::ACCEPT, "application/json")
-            .body(set.into_bytes());
-        let request = request.map_err(|error| Error::failed(error.to_string()))?;
+            .body(set.into_bytes())
+            .map_err(|error| Error::failed(error.to_string()))?;
         cluster.send(request).await.map(drop).map_err(failed)
     }
 }

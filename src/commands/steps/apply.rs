@@ -185,8 +185,10 @@ async fn take(
     session.terminal.status(&format!("step {number} of {total}: {}", step.title));
     let (by_hand, mut by_git) = awaited.split(|id| acts.iter().any(|act| act.object() == id));
     let files: Vec<&str> = step.patches.iter().map(|patch| &*patch.file).collect();
-    let what = commit.as_ref().map(|commit| commit.what.clone());
-    let what = what.or((!files.is_empty()).then(|| format!("commit the patch of {}", files.join(", "))));
+    let what = commit
+        .as_ref()
+        .map(|commit| commit.what.clone())
+        .or((!files.is_empty()).then(|| format!("commit the patch of {}", files.join(", "))));
     let mut say = |missing: &str| session.terminal.status(&format!("waiting for {missing}"));
     if let Some(what) = what {
         say(&format!("Flux: {what}, and push it"));

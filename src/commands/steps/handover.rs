@@ -96,8 +96,10 @@ pub async fn run(args: &HandoverArgs, session: &mut Session) -> Result<ExitCode>
     }
     let Some(change) = change else { return Ok(exit) };
     let listed = listed_by(&planned.owners, &snapshot);
-    let kept = listed.intersection(&planned.managed);
-    let kept = kept.filter_map(|id| Some((id.clone(), snapshot.object(id)?.uid.clone()))).collect();
+    let kept = listed
+        .intersection(&planned.managed)
+        .filter_map(|id| Some((id.clone(), snapshot.object(id)?.uid.clone())))
+        .collect();
     let titles = handover.steps.iter().map(|step| step.title.clone()).collect();
     let (roles, waiting) = (planned.roles.clone(), planned.waiting.clone());
     let mut moving = Moving { args, change, kept, listed, waiting, roles, titles, taken: 0 };
@@ -138,8 +140,9 @@ async fn plan(
     let (rev, checkout) = (to.map(str::to_owned), args.steps.checkout.clone());
     let options = TreeOptions { rev, checkout, is_of_steps: true, ..TreeOptions::default() };
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
-    let found = find_handover(&tree, session, snapshot, args.steps.snapshot.is_some()).await;
-    let mut found = found.inspect_err(|_| session.discard_warnings())?;
+    let mut found = find_handover(&tree, session, snapshot, args.steps.snapshot.is_some())
+        .await
+        .inspect_err(|_| session.discard_warnings())?;
     let mut left_over = left_over(snapshot, &found.last, found.steps.iter().map(|found| &found.step.secrets));
     left_over.retain(|id| !found.asleep.objects.contains(id));
     let roles: Vec<Role> = found.steps.iter().map(|found| found.role).collect();
@@ -181,8 +184,10 @@ async fn plan(
     }
     let managed = &listed(&found.last) | &found.asleep.objects;
     let FoundHandover { lost_at_once, folder, sources, into, asleep, .. } = found;
-    let rows = steps.iter().flat_map(|step: &HandoverStep| step.plan.owners());
-    let rows = rows.filter(|row| matches!(row.outcome, Outcome::Applies | Outcome::Deleted));
+    let rows = steps
+        .iter()
+        .flat_map(|step: &HandoverStep| step.plan.owners())
+        .filter(|row| matches!(row.outcome, Outcome::Applies | Outcome::Deleted));
     let owners = rows.map(|row| row.owner.clone()).collect();
     let document = Handover::new(lost_at_once, steps, left_over, snapshot);
     let waiting = asleep.objects;
@@ -227,8 +232,12 @@ impl PlannedHandover {
 
 /// Returns the sources that a step does not delete: the others need not get its commit. If it deletes all, any can show the commit.
 fn staying(sources: &[SourceId], plan: &FinishedPlan) -> Vec<SourceId> {
-    let deleted = plan.deletions().map(|change| &change.object.id).filter(|id| &*id.group == SOURCE_GROUP);
-    let deleted: BTreeSet<SourceId> = deleted.map(SourceId::of).collect();
+    let deleted: BTreeSet<SourceId> = plan
+        .deletions()
+        .map(|change| &change.object.id)
+        .filter(|id| &*id.group == SOURCE_GROUP)
+        .map(SourceId::of)
+        .collect();
     let staying: Vec<SourceId> = sources.iter().filter(|source| !deleted.contains(source)).cloned().collect();
     if staying.is_empty() { sources.to_vec() } else { staying }
 }
@@ -340,8 +349,8 @@ impl Steps for Moving<'_> {
             );
         }
         let managed = &listed(snapshot) | &self.waiting;
-        let left = self.listed.iter().filter(|id| snapshot.object(id).is_some() && !managed.contains(*id));
-        let left: Vec<&ObjectId> = left.collect();
+        let left: Vec<&ObjectId> =
+            self.listed.iter().filter(|id| snapshot.object(id).is_some() && !managed.contains(*id)).collect();
         let over = if left.is_empty() {
             "nothing is left over".to_owned()
         } else {
@@ -432,8 +441,11 @@ impl Role {
             plan.changes().iter().filter_map(|change| object_of(change.owner.as_ref()?)).collect();
         let is_well =
             |id: &ObjectId| changed.contains(id) || before.resource(id).is_none_or(|live| becomes_ready(before, live));
-        let upgraded = plan.owners().iter().filter(|row| row.reason.code == ReasonCode::ReleaseUpgraded);
-        let upgraded = upgraded.filter_map(|row| object_of(&row.owner));
+        let upgraded = plan
+            .owners()
+            .iter()
+            .filter(|row| row.reason.code == ReasonCode::ReleaseUpgraded)
+            .filter_map(|row| object_of(&row.owner));
         let revision = |id: &ObjectId| release_revision(&before.resource(id)?.content);
         Awaited {
             gone: owners(Outcome::Deleted).filter_map(live).collect(),

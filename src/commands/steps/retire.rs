@@ -128,8 +128,9 @@ async fn plan(
         ..TreeOptions::default()
     };
     let tree = TreeArgs::of_checkout(args.repo.clone(), options);
-    let found = find_retirement(&tree, &removal, session, snapshot, args.steps.snapshot.is_some()).await;
-    let found = found.inspect_err(|_| session.discard_warnings())?;
+    let found = find_retirement(&tree, &removal, session, snapshot, args.steps.snapshot.is_some())
+        .await
+        .inspect_err(|_| session.discard_warnings())?;
     let (mut steps, mut data, mut strangers, mut secrets) = (vec![], vec![], vec![], vec![]);
     let (mut all_acts, mut awaited) = (vec![], vec![]);
     for (number, step) in (1..).zip(found.steps) {
@@ -190,8 +191,7 @@ impl Steps for Removing<'_> {
 
     fn end(&self, snapshot: &Snapshot) -> Result<String> {
         let there = self.removed.iter().filter(|(id, uid)| snapshot.object(id).is_some_and(|live| live.uid == **uid));
-        let left = there.map(|(id, _)| id);
-        let left: Vec<&ObjectId> = left.filter(|id| !self.left_over.contains(id)).collect();
+        let left: Vec<&ObjectId> = there.map(|(id, _)| id).filter(|id| !self.left_over.contains(id)).collect();
         if !left.is_empty() {
             let message = format!("still there after the last step: {}", join_limited(&left, NAMED));
             return Err(Error::failed(message).hint("`kubectl gitops inventory --why TYPE/NAME` says what manages one"));
@@ -266,8 +266,11 @@ fn ensure_confirmed(args: &RetireArgs, retirement: &Retirement, strangers: &[(Ob
         );
     }
     for kind in [GraveKind::Namespaces, GraveKind::Crds] {
-        let others = strangers.iter().filter(|(_, cause)| GraveKind::of(cause) == Some(kind));
-        let others: Vec<&ObjectId> = others.map(|(object, _)| object).collect();
+        let others: Vec<&ObjectId> = strangers
+            .iter()
+            .filter(|(_, cause)| GraveKind::of(cause) == Some(kind))
+            .map(|(object, _)| object)
+            .collect();
         if !others.is_empty() && !args.allow.contains(&kind) {
             let message = format!(
                 "the steps delete objects that no owner manages, or that are marked to stay: {}",

@@ -156,17 +156,16 @@ pub(crate) fn messages(fleet: &Fleet) -> Vec<String> {
 /// Returns one line with the number of clusters by state, and of changes by action.
 pub(crate) fn counts(fleet: &Fleet) -> String {
     let of = |state| fleet.clusters().iter().filter(|cluster| cluster.state == state).count();
-    let states = [
+    let states: Vec<String> = [
         (ClusterState::Planned, "planned"),
         (ClusterState::Unaffected, "unaffected"),
         (ClusterState::Failed, "not planned"),
-    ];
-    let states: Vec<String> = states
-        .into_iter()
-        .map(|(state, word)| (of(state), word))
-        .filter(|(number, _)| *number > 0)
-        .map(|(number, word)| format!("{} {word}", pluralize(number, "cluster")))
-        .collect();
+    ]
+    .into_iter()
+    .map(|(state, word)| (of(state), word))
+    .filter(|(number, _)| *number > 0)
+    .map(|(number, word)| format!("{} {word}", pluralize(number, "cluster")))
+    .collect();
     let numbers = number_words(&fleet.summary());
     let is_without_dry_runs = fleet.plans().any(|(_, plan)| plan.is_without_dry_runs());
     let (none, incomplete) = match fleet.is_complete() {

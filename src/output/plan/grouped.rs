@@ -190,8 +190,10 @@ impl Lines {
             _ => ("", Tone::Plain),
         };
         let place = namespace.map(|name| format!("in namespace {}", one_line(name))).unwrap_or_default();
-        let parts = [self.paint(Tone::Heading, &owner), self.paint(tone, word), group.numbers(), place];
-        let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let parts: Vec<String> = [self.paint(Tone::Heading, &owner), self.paint(tone, word), group.numbers(), place]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect();
         let whole = format!("{}{}", " ".repeat(margin), parts.join("   "));
         if self.fits(&whole) {
             return self.line(&whole);

@@ -505,8 +505,10 @@ fn contested(plan: &Plan) -> Vec<Prose> {
     let texts = groups.into_iter().map(|(owners, objects)| {
         let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
         let (verb, it) = if objects.len() == 1 { ("is", "it") } else { ("are", "one") };
-        let text = Prose::default().foreign(join_limited(&objects, NAMED)).own(format!(" {verb} applied by "));
-        let text = text.foreign(owners.join(" and "));
+        let text = Prose::default()
+            .foreign(join_limited(&objects, NAMED))
+            .own(format!(" {verb} applied by "))
+            .foreign(owners.join(" and "));
         text.own(format!(": each undoes what the other does, and removing {it} from one may delete it"))
     });
     texts.collect()

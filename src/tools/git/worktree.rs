@@ -29,8 +29,11 @@ pub(super) fn worktree(checkout: &Checkout) -> Result<Tree> {
         changed.remove(&entry.path);
     }
     check_count(staged.len() + changed.len(), &checkout.directory)?;
-    let submodules = staged.iter().filter(|entry| entry.mode == SUBMODULE && changed.contains(&entry.path));
-    let submodules: BTreeSet<Name> = submodules.map(|entry| entry.path.clone()).collect();
+    let submodules: BTreeSet<Name> = staged
+        .iter()
+        .filter(|entry| entry.mode == SUBMODULE && changed.contains(&entry.path))
+        .map(|entry| entry.path.clone())
+        .collect();
     staged.retain(|entry| !changed.contains(&entry.path));
     let mut tree = checkout.tree_of(staged, &[])?;
     let (mut regular, mut directories) = (Vec::new(), BTreeMap::new());

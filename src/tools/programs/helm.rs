@@ -202,8 +202,11 @@ impl Helm {
         let written = write(&chart, &values, run).map_err(|error| {
             crate::tools::cannot_write_temporary(&format!("the chart to {}", chart.display()), &error)
         })?;
-        let workspace = workspace.with(RELEASE, &run.release).with("HELM_NAMESPACE", &run.namespace);
-        let workspace = workspace.reading(&chart).reading(&values);
+        let workspace = workspace
+            .with(RELEASE, &run.release)
+            .with("HELM_NAMESPACE", &run.namespace)
+            .reading(&chart)
+            .reading(&values);
         let output = self.program.run(&workspace, arguments(run, &chart, written)).await?;
         if output.status.success() {
             return Ok(ChartOutput::Manifests(self.program.text(output)?));
@@ -245,8 +248,10 @@ impl Helm {
             self.program.workspace(program.clone(), directories).map_err(|error| self.cannot_run(error))?,
         );
         workspace.limit = limits::VERSION_TIME;
-        let output = workspace.run(["version", "--template", "{{.Version}}"]).await;
-        let output = output.map_err(|failure| self.cannot_run(failure))?;
+        let output = workspace
+            .run(["version", "--template", "{{.Version}}"])
+            .await
+            .map_err(|failure| self.cannot_run(failure))?;
         let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if version.starts_with(MAJOR) {
             return Ok((program, version));
@@ -363,6 +368,8 @@ fn write(chart: &Path, values: &Path, run: &ChartRun) -> std::io::Result<Vec<Pat
 
 #[cfg(test)]
 mod tests {
+    use gitops_core::private::Private;
+
     use super::*;
 
     #[test]

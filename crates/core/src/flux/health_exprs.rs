@@ -22,14 +22,20 @@ pub(crate) struct InvalidExprs {
 pub(crate) fn invalid_exprs(spec: &Value) -> Option<InvalidExprs> {
     let entries = list_at(spec, "/healthCheckExprs");
     let mut seen = BTreeSet::new();
-    let refused = entries.iter().find_map(|entry| {
-        let kind = kind_of(entry);
-        if entry["current"] == "" {
-            return Some(format!("the entry of healthCheckExprs for {} has an empty \"current\"", described(&kind)));
-        }
-        (!seen.insert(kind.clone())).then(|| format!("two entries of healthCheckExprs are for {}", described(&kind)))
-    });
-    let refused = refused.map(|why| InvalidExprs { detail: format!("the controller stops: {why}"), is_certain: true });
+    let refused = entries
+        .iter()
+        .find_map(|entry| {
+            let kind = kind_of(entry);
+            if entry["current"] == "" {
+                return Some(format!(
+                    "the entry of healthCheckExprs for {} has an empty \"current\"",
+                    described(&kind)
+                ));
+            }
+            (!seen.insert(kind.clone()))
+                .then(|| format!("two entries of healthCheckExprs are for {}", described(&kind)))
+        })
+        .map(|why| InvalidExprs { detail: format!("the controller stops: {why}"), is_certain: true });
     let mut texts =
         entries.iter().flat_map(|entry| ["/current", "/failed", "/inProgress"].map(|key| text_at(entry, key)));
     refused.or_else(|| {

@@ -200,8 +200,8 @@ mod tests {
             let depth = MAX_SIGNS / open.chars().filter(|c| "([{!-?".contains(*c)).count().max(1);
             format!("{}dep.a{}", open.repeat(depth), close.repeat(depth))
         };
-        let chains = [".a", "+1", "*1", "/1", "%1", "<1", "==1", "&&true", "||true", " in [1]", "+'a'", ".map(x, x)"];
-        let chains = chains.map(|part| format!("dep{}", part.repeat(MAX_OPERATORS / part.len().min(3))));
+        let chains = [".a", "+1", "*1", "/1", "%1", "<1", "==1", "&&true", "||true", " in [1]", "+'a'", ".map(x, x)"]
+            .map(|part| format!("dep{}", part.repeat(MAX_OPERATORS / part.len().min(3))));
         let nests = [("(", ")"), ("[", "]"), ("!", ""), ("-", ""), ("true ? ", " : 1"), ("{'a': ", "}"), ("has(", ")")];
         let odd = include_str!("odd_expressions.txt").lines().map(str::to_owned);
         for text in chains.into_iter().chain(nests.map(nested)).chain(odd) {

@@ -176,14 +176,18 @@ impl ReleaseRecords {
 impl ReleaseRecord {
     fn read(secret: &Resource, query: &RecordsQuery) -> Result<Self, String> {
         let ObjectMetadata { id, labels, .. } = &secret.object;
-        let read = revision(secret.text("/data/release").unwrap_or_default(), &query.release_namespace);
-        let read = read.map_err(|exceeded| format!("{id} has {exceeded}"))?;
+        let read = revision(secret.text("/data/release").unwrap_or_default(), &query.release_namespace)
+            .map_err(|exceeded| format!("{id} has {exceeded}"))?;
         let revision = read.map(|read| match read.members {
             Members::Listed(members) => {
                 let in_cluster = |id: ObjectId| id.in_cluster(query.cluster.as_ref());
                 let members = members.into_iter().map(in_cluster).collect();
-                let hooks = read.hooks.into_iter().filter_map(|hook| Some((Hook::of_record(&hook)?, hook.id)));
-                let hooks = hooks.map(|(hook, id)| (in_cluster(id), hook)).collect();
+                let hooks = read
+                    .hooks
+                    .into_iter()
+                    .filter_map(|hook| Some((Hook::of_record(&hook)?, hook.id)))
+                    .map(|(hook, id)| (in_cluster(id), hook))
+                    .collect();
                 Ok(Revision { number: read.number, status: read.status, members, hooks })
             }
             _ => Err(format!("the manifest in {id} cannot be read")),

@@ -242,8 +242,7 @@ mod tests {
     }
 
     fn check(each: &str, deny: &str) -> Result<Vec<Vec<String>>, String> {
-        let rule = json!({"name": "r", "deny": deny, "message": "no"});
-        let mut rule = rule.as_object().unwrap().clone();
+        let mut rule = json!({"name": "r", "deny": deny, "message": "no"}).as_object().unwrap().clone();
         if !each.is_empty() {
             rule.insert("each".to_owned(), each.into());
         }
@@ -273,8 +272,8 @@ mod tests {
             ("", "now.weekday == 'Friday' && now.hour == 12", Some(vec![])),
             ("", "now.weekday == 'Monday'", None),
         ] {
-            let found = check(each, deny).unwrap_or_else(|error| panic!("{deny}: {error}"));
-            let mut found: Option<Vec<String>> = found.into_iter().next();
+            let mut found: Option<Vec<String>> =
+                check(each, deny).unwrap_or_else(|error| panic!("{deny}: {error}")).into_iter().next();
             found.iter_mut().for_each(|subjects| subjects.sort());
             let expected = expected.map(|subjects| subjects.into_iter().map(str::to_owned).collect::<Vec<_>>());
             assert_eq!(found, expected, "{deny}");

@@ -130,10 +130,15 @@ impl CheckoutOptions {
             ("--controller-version", self.controller_version.clone()),
         ];
         let sources = self.source.iter().map(|source| ("--source", source.clone()));
-        let valued = single.into_iter().filter_map(|(flag, value)| Some((flag, value?))).chain(sources);
-        let valued = valued.map(|(flag, value)| format!(" {flag} {}", shell_word(&value)));
-        let switches = [(self.allow_network, " --allow-network"), (self.chart_credentials, " --chart-credentials")];
-        let switches = switches.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.to_owned());
+        let valued = single
+            .into_iter()
+            .filter_map(|(flag, value)| Some((flag, value?)))
+            .chain(sources)
+            .map(|(flag, value)| format!(" {flag} {}", shell_word(&value)));
+        let switches = [(self.allow_network, " --allow-network"), (self.chart_credentials, " --chart-credentials")]
+            .into_iter()
+            .filter(|(given, _)| *given)
+            .map(|(_, flag)| flag.to_owned());
         valued.chain(switches).collect()
     }
 }

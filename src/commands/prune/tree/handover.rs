@@ -477,8 +477,11 @@ impl Trees {
         let FinishedPreview { plan, secrets, .. } = finished;
         let step = PlannedStep { title: String::new(), plan, secrets, snapshot: state.snapshot.into_owned() };
         let plan = step.finish(offline);
-        let refused = plan.owners().iter().filter(|row| row.outcome == Outcome::Blocked);
-        let mut refused = refused.filter(|row| row.reason.code == ReasonCode::ApplyRefused);
+        let mut refused = plan
+            .owners()
+            .iter()
+            .filter(|row| row.outcome == Outcome::Blocked)
+            .filter(|row| row.reason.code == ReasonCode::ApplyRefused);
         let Some(row) = refused.next() else { return Ok(()) };
         let message =
             format!("no steps without loss: {} cannot apply the change: {}", row.owner, one_line(&row.reason.detail));
@@ -516,8 +519,8 @@ fn with_holds<'s>(start: &StepState<'s>, holds: &Holds) -> StepState<'s> {
 
 /// Returns the path of the Kustomization that applies an object.
 fn path_of_manifest(id: &ObjectId, index: &Index<'_>) -> Option<String> {
-    let managers = index.recorded_by(id).iter().filter(|owner| !owner.is_object(id));
-    let mut managers = managers.filter_map(|owner| index.owner(owner)?.full);
+    let mut managers =
+        index.recorded_by(id).iter().filter(|owner| !owner.is_object(id)).filter_map(|owner| index.owner(owner)?.full);
     let manager = managers.find(|manager| manager.object.id.is(GROUP, KIND))?;
     Some(KustomizationSpec::of(manager).path().to_owned())
 }

@@ -214,9 +214,11 @@ impl Play<'_> {
 /// Says which files of patches are outside of the paths of the Kustomizations that build them: others, such as those of another cluster,
 /// can build them too.
 fn shared_files(patches: &[FilePatch], paths: &BTreeSet<&str>) -> Option<String> {
-    let outside =
-        patches.iter().map(|patch| &*patch.file).filter(|file| !paths.iter().any(|path| is_below(file, path)));
-    let outside: Vec<&str> = outside.collect();
+    let outside: Vec<&str> = patches
+        .iter()
+        .map(|patch| &*patch.file)
+        .filter(|file| !paths.iter().any(|path| is_below(file, path)))
+        .collect();
     let paths = join_limited(paths, NAMED);
     let files = join_limited(&outside, NAMED);
     (!outside.is_empty()).then(|| {

@@ -205,10 +205,10 @@ impl StepEntry {
         let (kind, name) = object.split_once('/').unwrap_or((object, ""));
         let types = served_types(kind, snapshot)?;
         let namespace = self.namespace.as_deref().unwrap_or_default();
-        let ids = types
+        let ids: Vec<ObjectId> = types
             .into_iter()
-            .map(|kind| ObjectId::new(&kind.group, &kind.kind, if kind.namespaced { namespace } else { "" }, name));
-        let ids: Vec<ObjectId> = ids.collect();
+            .map(|kind| ObjectId::new(&kind.group, &kind.kind, if kind.namespaced { namespace } else { "" }, name))
+            .collect();
         ids.iter().find(|id| snapshot.object(id).is_some()).cloned().ok_or_else(|| {
             let shown = ids.first().map(ToString::to_string).unwrap_or_default();
             let hint = if namespace.is_empty() { "name its `namespace:`" } else { "look at the steps before it" };

@@ -496,10 +496,13 @@ mod tests {
         let trees = Answers::default();
         let mut clusters: Vec<Answers> = (0..5).map(|_| trees.of_same_trees()).collect();
         let found = [named("eu", false), named("eu", false), named("us", false), named("eu", true), Lookup::Missing];
-        let built = clusters.iter_mut().zip(&found).map(|(cluster, found)| {
-            builds_in_cluster(&artifact, &spec, MAP, found, cluster).map_err(|failure| failure.reason().code)
-        });
-        let built: Vec<_> = built.collect();
+        let built: Vec<_> = clusters
+            .iter_mut()
+            .zip(&found)
+            .map(|(cluster, found)| {
+                builds_in_cluster(&artifact, &spec, MAP, found, cluster).map_err(|failure| failure.reason().code)
+            })
+            .collect();
         let [first, second, other, secret, failed] = &built[..] else { panic!("five clusters") };
         assert!(Arc::ptr_eq(first.as_ref().unwrap(), second.as_ref().unwrap()), "the variables are equal");
         assert_eq!(&*other.as_ref().unwrap()[0].id.name, "us");

@@ -45,10 +45,12 @@ fn different_users(live: &Value, wanted: &Value) -> String {
             .filter(|line| line.starts_with('"'))
             .collect::<BTreeSet<_>>()
     });
-    let parts = [("not needed", live.difference(&wanted)), ("missing", wanted.difference(&live))];
-    let parts = parts.map(|(what, users)| (what, users.copied().collect::<Vec<_>>()));
-    let parts = parts.iter().filter(|(_, users)| !users.is_empty());
-    let parts: Vec<String> = parts.map(|(what, users)| format!("{what}: {}", join_limited(users, NAMED))).collect();
+    let parts: Vec<String> = [("not needed", live.difference(&wanted)), ("missing", wanted.difference(&live))]
+        .map(|(what, users)| (what, users.copied().collect::<Vec<_>>()))
+        .iter()
+        .filter(|(_, users)| !users.is_empty())
+        .map(|(what, users)| format!("{what}: {}", join_limited(users, NAMED)))
+        .collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
 }
 

@@ -76,8 +76,11 @@ pub(super) fn without_items(text: &str, is_gone: impl Fn(&str) -> bool) -> Optio
 /// Returns the parts of a list in brackets without which the items that go are not in it, in their order. Some items stay.
 fn flow_cuts(items: &[Node], is_gone: impl Fn(&Node) -> bool) -> Vec<Range<usize>> {
     let Some(last) = items.iter().rposition(|item| !is_gone(item)) else { return vec![] };
-    let inner = items.windows(2).take(last).filter(|pair| is_gone(&pair[0]));
-    let inner = inner.map(|pair| pair[0].range.start..pair[1].range.start);
+    let inner = items
+        .windows(2)
+        .take(last)
+        .filter(|pair| is_gone(&pair[0]))
+        .map(|pair| pair[0].range.start..pair[1].range.start);
     inner.chain(items.last().map(|end| items[last].range.end..end.range.end)).collect()
 }
 

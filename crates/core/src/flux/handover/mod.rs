@@ -304,8 +304,12 @@ pub struct Remains {
 /// something does.
 pub fn remains(holds: &Holds, first: &Snapshot, last: &Snapshot) -> Vec<Remains> {
     let (before, after) = (Index::build(first), Index::build(last));
-    let later = last.resources.iter().filter(|full| full.object.id.is_here(releases::GROUP, releases::KIND));
-    let later: Vec<_> = later.map(|full| releases::release_record(&full.object.id, full.spec())).collect();
+    let later: Vec<_> = last
+        .resources
+        .iter()
+        .filter(|full| full.object.id.is_here(releases::GROUP, releases::KIND))
+        .map(|full| releases::release_record(&full.object.id, full.spec()))
+        .collect();
     let held = holds.iter().filter(|(_, hold)| **hold == Hold::Suspend).map(|(id, _)| id);
     let gone = suspended(first).filter(|id| id.is_here(releases::GROUP, releases::KIND) && last.object(id).is_none());
     let suspended: BTreeSet<&ObjectId> = held.chain(gone).collect();
@@ -352,8 +356,11 @@ pub fn unfollowed<'p>(plans: impl IntoIterator<Item = &'p Plan>, first: &Snapsho
     }
     let rows = plans.iter().flat_map(|plan| plan.owners()).filter(|row| row.outcome == Outcome::Blocked);
     let blocked: BTreeSet<&OwnerId> = rows.map(|row| &row.owner).collect();
-    let new = last.resources.iter().filter(|full| full.object.id.is_here(GROUP, KIND));
-    let new = new.filter(|full| first.object(&full.object.id).is_none() && !full.flag("/spec/suspend"));
+    let new = last
+        .resources
+        .iter()
+        .filter(|full| full.object.id.is_here(GROUP, KIND))
+        .filter(|full| first.object(&full.object.id).is_none() && !full.flag("/spec/suspend"));
     let open = new.filter(|full| full.at("/status/inventory").is_none()).filter_map(|full| {
         let ObjectId { namespace, name, .. } = &full.object.id;
         let owner = OwnerId::new("flux", KIND, namespace, name);
@@ -543,9 +550,11 @@ pub(in crate::flux) fn claims_of_set<'s>(
     snapshot: &'s Snapshot,
 ) -> impl Iterator<Item = (&'s str, &'s str, &'s ObjectId)> {
     let is_near = |id: &&ObjectId| id.namespace == set.namespace && id.cluster == set.cluster;
-    let longer =
-        snapshot.ids().filter(is_near).filter(|id| id.is("apps", "StatefulSet") && id.name.len() > set.name.len());
-    let longer: Vec<&ObjectId> = longer.collect();
+    let longer: Vec<&ObjectId> = snapshot
+        .ids()
+        .filter(is_near)
+        .filter(|id| id.is("apps", "StatefulSet") && id.name.len() > set.name.len())
+        .collect();
     let claims = snapshot.ids().filter(move |id| id.is("", CLAIM) && is_near(id));
     claims.filter_map(move |id| {
         let (template, number) = claim_of_set(&id.name, &set.name)?;

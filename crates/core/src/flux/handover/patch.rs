@@ -273,8 +273,8 @@ pub fn with_earlier_files(tree: &Tree, before: &Tree, ids: &BTreeSet<ObjectId>, 
         let manifest = document.contains("kind").then(|| yaml::document(document).ok()).flatten();
         manifest.is_some_and(|manifest| ids.iter().any(|id| is_manifest_of(&manifest, id)))
     };
-    let files = [tree, before].into_iter().flat_map(yaml_files);
-    let files = files.filter(|(_, text)| documents(text).iter().any(&is_of_one));
+    let files =
+        [tree, before].into_iter().flat_map(yaml_files).filter(|(_, text)| documents(text).iter().any(&is_of_one));
     let (below, others): (BTreeSet<&str>, BTreeSet<&str>) =
         files.map(|(path, _)| path).partition(|path| path.starts_with(&root));
     let mut earlier = tree.clone();
@@ -352,8 +352,10 @@ fn directory(path: &str) -> String {
 
 /// Removes the entries of files from the kustomization files that name them.
 fn remove_entries(tree: &mut Tree, gone: &[String]) {
-    let files = yaml_files(tree).filter(|(path, _)| is_kustomization_file(path));
-    let files: Vec<(String, String)> = files.map(|(path, text)| (path.to_owned(), text.to_owned())).collect();
+    let files: Vec<(String, String)> = yaml_files(tree)
+        .filter(|(path, _)| is_kustomization_file(path))
+        .map(|(path, text)| (path.to_owned(), text.to_owned()))
+        .collect();
     for (path, text) in files {
         let names = |entry: &str| path::resolve(path::parent(&path), entry).is_some_and(|entry| gone.contains(&entry));
         // A list that cannot be changed names a file that is gone: the plan says that the build fails.

@@ -18,15 +18,18 @@ pub(super) fn servers<'a>(object: &ObjectMetadata, index: &Index<'a>) -> Vec<&'a
     let Some(kind) = snapshot.type_of(&object.id) else { return vec![] };
     let Some(definition) = snapshot.object(&kind.definition()) else { return vec![] };
     let owners: Vec<&OwnerId> = index.recorded_by(&definition.id).iter().collect();
-    let near = index.owners().filter(|owner| {
-        let parents = owner.object.map_or(&[][..], |object| index.recorded_by(&object.id));
-        let is_child = parents.iter().any(|parent| owners.contains(&parent));
-        let spec = owner.full.map(KustomizationSpec::of);
-        let mut needs = spec.iter().flat_map(|spec| spec.depends_on(&owner.id.namespace));
-        is_child
-            || needs.any(|key| owners.iter().any(|of| (&*of.namespace, &*of.name) == (&*key.namespace, &*key.name)))
-    });
-    let near: Vec<&OwnerId> = near.map(|owner| &owner.id).collect();
+    let near: Vec<&OwnerId> = index
+        .owners()
+        .filter(|owner| {
+            let parents = owner.object.map_or(&[][..], |object| index.recorded_by(&object.id));
+            let is_child = parents.iter().any(|parent| owners.contains(&parent));
+            let spec = owner.full.map(KustomizationSpec::of);
+            let mut needs = spec.iter().flat_map(|spec| spec.depends_on(&owner.id.namespace));
+            is_child
+                || needs.any(|key| owners.iter().any(|of| (&*of.namespace, &*of.name) == (&*key.namespace, &*key.name)))
+        })
+        .map(|owner| &owner.id)
+        .collect();
     let workloads: Vec<&ObjectMetadata> = snapshot.objects.iter().filter(|object| is_workload(&object.id)).collect();
     let recorded: [Vec<&ObjectId>; 2] = [&owners, &near].map(|owners| {
         let own = workloads.iter().filter(|it| index.recorded_by(&it.id).iter().any(|owner| owners.contains(&owner)));

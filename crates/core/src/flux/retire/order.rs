@@ -399,8 +399,8 @@ impl<'a> Units<'a> {
                     })?;
                 } else if id.is_here("apps", "StatefulSet") {
                     let own: Vec<&ObjectId> = claims_of_set(&id, self.snapshot).map(|(_, _, claim)| claim).collect();
-                    let loose = own.into_iter().filter(|claim| self.unit_of(claim).is_none());
-                    let loose: Vec<ObjectId> = loose.cloned().collect();
+                    let loose: Vec<ObjectId> =
+                        own.into_iter().filter(|claim| self.unit_of(claim).is_none()).cloned().collect();
                     self.claims.extend(loose);
                 } else if id.is_here("", "Namespace") {
                     self.add_content(&id, at, |_, other| other.namespace_object() == id)?;
@@ -508,8 +508,11 @@ impl<'a> Units<'a> {
         let Some(live) = self.snapshot.resource(owner).filter(|live| self.account_of(live).is_some()) else { return };
         let own: BTreeSet<&ObjectId> =
             self.index.owner_of_object(&live.object.id).into_iter().flat_map(listed).collect();
-        let rights = self.snapshot.ids().filter(|id| &*id.group == RBAC && !own.contains(id));
-        let rights = rights.filter(|id| own.iter().any(|member| is_right(id, member)));
+        let rights = self
+            .snapshot
+            .ids()
+            .filter(|id| &*id.group == RBAC && !own.contains(id))
+            .filter(|id| own.iter().any(|member| is_right(id, member)));
         for right in rights.cloned().collect::<Vec<_>>() {
             let (Some(first), Some(then)) = (self.unit_of(owner), self.unit_of(&right)) else { continue };
             if !self.goes_before(then, first) {

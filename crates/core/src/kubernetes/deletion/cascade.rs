@@ -410,8 +410,11 @@ mod tests {
             },
         ];
         let cascade = Cascade::new(&snapshot);
-        let rows = cascade.closure(snapshot.objects.iter().take(1));
-        let rows: Vec<(&str, bool)> = rows.iter().map(|row| (&*row.object.id.name, row.kind.is_certain())).collect();
+        let rows: Vec<(&str, bool)> = cascade
+            .closure(snapshot.objects.iter().take(1))
+            .iter()
+            .map(|row| (&*row.object.id.name, row.kind.is_certain()))
+            .collect();
         assert_eq!(rows, [("copied", false), ("made", true)]);
     }
 

@@ -293,8 +293,13 @@ fn selector_text(selector: &Value) -> Option<String> {
     let mut terms: Vec<String> = labels(equal).iter().map(|(key, value)| format!("{key}={value}")).collect();
     for expression in expressions.into_iter().flatten() {
         let key = expression.get("key")?.as_str()?;
-        let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
-        let values: Vec<&str> = values.filter_map(Value::as_str).collect();
+        let values: Vec<&str> = expression
+            .get("values")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         terms.push(match expression.get("operator")?.as_str()? {
             "In" => format!("{key} in ({})", values.join(",")),
             "NotIn" => format!("{key} notin ({})", values.join(",")),

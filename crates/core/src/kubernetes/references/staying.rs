@@ -96,8 +96,11 @@ impl<'a> Staying<'a> {
         let stays = |id: &ObjectId| !departures.gone.contains(id);
         let live: Vec<&Referrer> = live.collect();
         // A Job that is over needs nothing, nor does a claim that has its volume, unless it is created again.
-        let fixed = live.iter().filter(|live| is_fixed(&live.object) && !departures.recreated.contains(&live.object));
-        let fixed: BTreeMap<&ObjectId, &Referrer> = fixed.map(|live| (&live.object, *live)).collect();
+        let fixed: BTreeMap<&ObjectId, &Referrer> = live
+            .iter()
+            .filter(|live| is_fixed(&live.object) && !departures.recreated.contains(&live.object))
+            .map(|live| (&live.object, *live))
+            .collect();
         let is_gone_grant = |it: &&&Referrer| is_grant(it) && !stays(&it.object);
         let grants = live.iter().filter(is_gone_grant).copied().collect();
         let built_staying = built.iter().filter(|built| stays(&built.object));
@@ -151,8 +154,9 @@ impl<'a> Staying<'a> {
         for referrer in &self.referrers {
             for reference in &referrer.references {
                 let to = self.parameters(referrer, reference);
-                let gone = self.gone(to.as_ref().unwrap_or(&reference.to));
-                let gone = gone.filter(|id| !made.contains(id) && !self.is_turned(referrer, id));
+                let gone = self
+                    .gone(to.as_ref().unwrap_or(&reference.to))
+                    .filter(|id| !made.contains(id) && !self.is_turned(referrer, id));
                 if let Some(id) = gone {
                     users.entry(id).or_default().push(User { object: referrer.object.clone(), usage: reference.usage });
                 }
@@ -165,8 +169,8 @@ impl<'a> Staying<'a> {
         for grant in &self.grants {
             let Some(id) = self.departures.gone.get(&grant.object) else { continue };
             let needing = self.referrers.iter().filter(|referrer| self.needs_grant(referrer, grant));
-            let granted = needing.map(|referrer| User { object: referrer.object.clone(), usage: Usage::Uses });
-            let granted: Vec<User> = granted.collect();
+            let granted: Vec<User> =
+                needing.map(|referrer| User { object: referrer.object.clone(), usage: Usage::Uses }).collect();
             if !granted.is_empty() {
                 users.entry(id).or_default().extend(granted);
             }

@@ -291,8 +291,8 @@ impl<'a> Index<'a> {
     /// Matches recorded members with live objects, without the namespace of cluster-scoped members: the API
     /// server drops it too.
     fn record_members(&mut self) {
-        let cluster_scoped = self.snapshot.types.iter().filter(|kind| !kind.namespaced);
-        let cluster_scoped: HashSet<GroupKind> = cluster_scoped.map(ResourceType::group_kind).collect();
+        let cluster_scoped: HashSet<GroupKind> =
+            self.snapshot.types.iter().filter(|kind| !kind.namespaced).map(ResourceType::group_kind).collect();
         let Self { owners, groups, positions, recorded, absent, .. } = self;
         for owner in owners.values_mut() {
             let Members::Listed(ids) = &mut owner.members else {

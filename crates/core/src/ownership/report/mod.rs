@@ -80,8 +80,12 @@ impl<'i, 'a> InventoryReport<'i, 'a> {
                 content_at[at] = Some(full);
             }
         }
-        let unread = snapshot.types.iter().filter(|kind| snapshot.gaps_hiding(&kind.group_kind()).next().is_some());
-        let unread = unread.map(ResourceType::group_kind).collect();
+        let unread = snapshot
+            .types
+            .iter()
+            .filter(|kind| snapshot.gaps_hiding(&kind.group_kind()).next().is_some())
+            .map(ResourceType::group_kind)
+            .collect();
         Self { index, statuses, unrecorded, unlisted_counts, contents: content_at, unread }
     }
 

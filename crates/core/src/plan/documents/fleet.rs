@@ -124,26 +124,28 @@ impl Fleet {
         let same = same_clusters(read);
         let mut gaps = vec![];
         let of = |name: &String, gap| AnswerGap { context: Some(name.clone()), is_recorded: are_recorded, ..gap };
-        let clusters = answers.into_iter().map(|(name, answer)| {
-            let same_cluster_as = same.get(&name).cloned();
-            let (state, detail, plan) = match answer {
-                ClusterAnswer::Planned(_) if same_cluster_as.is_some() => {
-                    (ClusterState::SameCluster, String::new(), None)
-                }
-                ClusterAnswer::Planned(plan) => {
-                    gaps.extend(plan.gaps().iter().map(|gap| of(&name, gap.clone())));
-                    (ClusterState::Planned, String::new(), Some((**plan).clone()))
-                }
-                ClusterAnswer::Unaffected(why) => (ClusterState::Unaffected, why, None),
-                ClusterAnswer::Failed(gap) => {
-                    let detail = gap.message.clone();
-                    gaps.push(of(&name, gap.into()));
-                    (ClusterState::Failed, detail, None)
-                }
-            };
-            FleetCluster { name, state, detail, same_cluster_as, plan }
-        });
-        let clusters: Vec<FleetCluster> = clusters.collect();
+        let clusters: Vec<FleetCluster> = answers
+            .into_iter()
+            .map(|(name, answer)| {
+                let same_cluster_as = same.get(&name).cloned();
+                let (state, detail, plan) = match answer {
+                    ClusterAnswer::Planned(_) if same_cluster_as.is_some() => {
+                        (ClusterState::SameCluster, String::new(), None)
+                    }
+                    ClusterAnswer::Planned(plan) => {
+                        gaps.extend(plan.gaps().iter().map(|gap| of(&name, gap.clone())));
+                        (ClusterState::Planned, String::new(), Some((**plan).clone()))
+                    }
+                    ClusterAnswer::Unaffected(why) => (ClusterState::Unaffected, why, None),
+                    ClusterAnswer::Failed(gap) => {
+                        let detail = gap.message.clone();
+                        gaps.push(of(&name, gap.into()));
+                        (ClusterState::Failed, detail, None)
+                    }
+                };
+                FleetCluster { name, state, detail, same_cluster_as, plan }
+            })
+            .collect();
         let rehearsed = planned(&clusters).all(|(_, plan)| plan.document.rehearsed);
         let summary = planned(&clusters).fold(Summary::default(), |sum, (_, plan)| sum + plan.summary());
         Self {
@@ -203,8 +205,11 @@ impl Fleet {
             all if all.len() == number => return format!("in all {}", pluralize(number, "cluster")),
             _ => {}
         }
-        let others = self.clusters.iter().filter(|cluster| cluster.state != ClusterState::SameCluster);
-        let others = others.filter(|cluster| !clusters.contains(&cluster.name));
+        let others = self
+            .clusters
+            .iter()
+            .filter(|cluster| cluster.state != ClusterState::SameCluster)
+            .filter(|cluster| !clusters.contains(&cluster.name));
         let (unknown, without): (Vec<_>, Vec<_>) = others.partition(|cluster| cluster.state == ClusterState::Failed);
         let listed = |word: &str, found: Vec<&FleetCluster>| {
             let names = found.iter().map(|cluster| &*cluster.name);
@@ -240,12 +245,14 @@ impl Fleet {
             });
             plan.add_owners(missing.map(|row| row.part.clone()));
         }
-        let common = plans.into_iter().map(|(clusters, plan)| CommonPlan {
-            clusters: clusters.to_vec(),
-            plan,
-            differing: differing.get(clusters).copied().unwrap_or_default(),
-        });
-        let mut common: Vec<CommonPlan> = common.collect();
+        let mut common: Vec<CommonPlan> = plans
+            .into_iter()
+            .map(|(clusters, plan)| CommonPlan {
+                clusters: clusters.to_vec(),
+                plan,
+                differing: differing.get(clusters).copied().unwrap_or_default(),
+            })
+            .collect();
         common.sort_by_key(|common| std::cmp::Reverse(common.clusters.len()));
         common
     }

@@ -36,8 +36,12 @@ impl PlanFile {
         while let Some((at, reason)) = comparison.conflict(&steps, &results) {
             results[at] = Some(DeletionResult::Skipped(reason));
         }
-        let selected = steps.iter().zip(&results).filter(|(_, result)| result.is_none());
-        let selected: Vec<_> = selected.filter_map(|(step, _)| index.snapshot().object(&step.object.id)).collect();
+        let selected: Vec<_> = steps
+            .iter()
+            .zip(&results)
+            .filter(|(_, result)| result.is_none())
+            .filter_map(|(step, _)| index.snapshot().object(&step.object.id))
+            .collect();
         let closure = comparison.cascade.closure(selected.iter().copied());
         let cascaded = closure.iter().map(|cascaded| cascaded.object.id.clone());
         let remaining: HashSet<ObjectId> = selected.iter().map(|object| object.id.clone()).chain(cascaded).collect();

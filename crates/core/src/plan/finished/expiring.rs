@@ -57,8 +57,8 @@ mod tests {
         let mut snapshot = Snapshot::new(chrono::DateTime::UNIX_EPOCH, ClusterIdentity::default());
         snapshot.objects = vec![job("kept"), job("short"), old];
         snapshot.normalise();
-        let live = [("kept", json!({"spec": {}})), ("short", json!({"spec": {"ttlSecondsAfterFinished": 60}}))];
-        let live = live.map(|(name, content)| Resource { object: job(name), content });
+        let live = [("kept", json!({"spec": {}})), ("short", json!({"spec": {"ttlSecondsAfterFinished": 60}}))]
+            .map(|(name, content)| Resource { object: job(name), content });
         let mut plan = Plan::new(ClusterIdentity::default());
         plan.set_live_referrers(live.iter().filter_map(Referrer::of_live).collect());
         let rows = |action: Action| {

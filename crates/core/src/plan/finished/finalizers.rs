@@ -60,8 +60,8 @@ pub(crate) fn add_blocked_by_finalizers(plan: &mut Plan, snapshot: &Snapshot, sy
         kept_by.extend(found.kept_by.as_ref().map(|pod| (&found.object, pod)));
     }
     // A claim that a Pod keeps terminating keeps its volume, too.
-    let gone = plan.deletions().map(|change| &change.object.id).filter(|id| !kept_by.contains_key(id));
-    let gone: HashSet<&ObjectId> = gone.collect();
+    let gone: HashSet<&ObjectId> =
+        plan.deletions().map(|change| &change.object.id).filter(|id| !kept_by.contains_key(id)).collect();
     let cloud = cloud_presence(plan, snapshot);
     let mut all = vec![];
     for object in plan.deletions().filter_map(|change| snapshot.object(&change.object.id)) {

@@ -58,12 +58,14 @@ impl AppliedMetadata {
     /// Applies them to an object as a field manager. Keys that it applied before and that no other manager owns are
     /// removed. `flags` name the managers that kustomize-controller takes over; `None` for another controller.
     pub(super) fn apply(&self, object: &mut ObjectMetadata, manager: &str, flags: Option<&ControllerFlags>) {
-        let replaced = object.managed_fields.extract_if(.., |entry| {
-            let is_own = &*entry.manager == manager && entry.applies;
-            let is_taken_over = flags.is_some_and(|flags| flags.takes_over(&entry.manager, entry.applies));
-            entry.subresource.is_empty() && (is_own || is_taken_over)
-        });
-        let replaced: Vec<ManagedFieldsEntry> = replaced.collect();
+        let replaced: Vec<ManagedFieldsEntry> = object
+            .managed_fields
+            .extract_if(.., |entry| {
+                let is_own = &*entry.manager == manager && entry.applies;
+                let is_taken_over = flags.is_some_and(|flags| flags.takes_over(&entry.manager, entry.applies));
+                entry.subresource.is_empty() && (is_own || is_taken_over)
+            })
+            .collect();
         let others = &object.managed_fields;
         object.labels = after_apply(&object.labels, &self.labels, |key| loses(key, &replaced, others, |e| &e.labels));
         object.annotations = after_apply(&object.annotations, &self.annotations, |key| {

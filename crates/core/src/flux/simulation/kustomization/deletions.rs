@@ -184,18 +184,18 @@ fn lost_right(derivation: &mut Derivation<'_, '_>, live: &Resource, specs: &[Kus
     let is_right = |id: &&ObjectId| {
         &*id.group == RBAC && !members.contains(id) && members.iter().any(|member| is_right(id, member))
     };
-    let rights = state.input.snapshot.ids().filter(is_right).filter(|id| consequences.may_be_deleted(id));
-    let rights: Vec<&ObjectId> = rights.collect();
+    let rights: Vec<&ObjectId> =
+        state.input.snapshot.ids().filter(is_right).filter(|id| consequences.may_be_deleted(id)).collect();
     if rights.is_empty() {
         return None;
     }
     let last_applied = derivation.last_applied();
     let flags = &derivation.state.input.flags;
-    let accounts = specs
+    let accounts: Vec<NamespacedName> = specs
         .iter()
         .filter_map(|spec| flags.service_account(spec))
-        .map(|name| NamespacedName { namespace: live.object.id.namespace.to_string(), name: name.to_owned() });
-    let accounts: Vec<NamespacedName> = accounts.collect();
+        .map(|name| NamespacedName { namespace: live.object.id.namespace.to_string(), name: name.to_owned() })
+        .collect();
     rights.into_iter().find(|id| last_applied.may_give_rights(id, &accounts)).cloned()
 }
 
@@ -228,8 +228,12 @@ fn finalization(derivation: &Derivation<'_, '_>, live: &Resource, spec: &Kustomi
     }
     // The controller asks for the account first, in its own cluster (`CanImpersonate` in client/impersonator.go of
     // pkg/runtime v0.110.3), and leaves everything if it does not exist.
-    let account = derivation.state.input.flags.service_account(spec);
-    let account = account.map(|name| ObjectId::new("", "ServiceAccount", &live.object.id.namespace, name));
+    let account = derivation
+        .state
+        .input
+        .flags
+        .service_account(spec)
+        .map(|name| ObjectId::new("", "ServiceAccount", &live.object.id.namespace, name));
     if let Some(missing) = account.as_ref().filter(|account| !derivation.state.is_live(account)) {
         return Finalization::LeavesObjects(format!("needs {missing}, which does not exist"));
     }

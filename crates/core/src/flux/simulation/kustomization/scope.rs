@@ -295,8 +295,11 @@ struct OwnScopes {
 
 impl OwnScopes {
     fn new<'b>(sent: impl Iterator<Item = &'b BuiltObject> + Clone) -> Self {
-        let namespaces = sent.clone().filter(|object| object.id.is("", "Namespace"));
-        let namespaces = namespaces.map(|object| object.id.name.to_string()).collect();
+        let namespaces = sent
+            .clone()
+            .filter(|object| object.id.is("", "Namespace"))
+            .map(|object| object.id.name.to_string())
+            .collect();
         let own = sent.clone().filter(|object| object.id.is_definition() && object.masked.is_none());
         let definitions =
             own.map(|object| (object.id.clone(), DefinitionNames::of_manifest(&object.manifest))).collect();

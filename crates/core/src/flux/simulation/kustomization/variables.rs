@@ -88,8 +88,12 @@ pub(crate) fn variable_update(
         update.old_first = Some(false);
     }
     for between in update.between.iter_mut().chain(&mut update.perhaps) {
-        let others = update.data.iter().filter(|(reference, _)| !between.contains_key(*reference));
-        let others: Vec<_> = others.map(|(reference, data)| (reference.clone(), data.clone())).collect();
+        let others: Vec<_> = update
+            .data
+            .iter()
+            .filter(|(reference, _)| !between.contains_key(*reference))
+            .map(|(reference, data)| (reference.clone(), data.clone()))
+            .collect();
         between.extend(others);
     }
     let is_unchanged = update.data.is_empty() && update.between.is_empty() && update.perhaps.is_empty();

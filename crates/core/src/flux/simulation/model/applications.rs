@@ -177,11 +177,13 @@ fn changed_by<'p>(pass: &'p Pass, id: &ObjectId, exists: bool) -> Option<&'p Bui
 
 /// Returns what kustomize-controller applied of a live spec. Of a recording without the owners of fields, that is all of it.
 pub(crate) fn applied_spec(live: &Resource) -> Value {
-    let own =
-        live.object.managed_fields.iter().filter(|entry| {
-            entry.applies && entry.subresource.is_empty() && &*entry.manager == kustomize_controller::NAME
-        });
-    let mut own = own.filter(|entry| entry.spec.is_some()).peekable();
+    let mut own = live
+        .object
+        .managed_fields
+        .iter()
+        .filter(|entry| entry.applies && entry.subresource.is_empty() && &*entry.manager == kustomize_controller::NAME)
+        .filter(|entry| entry.spec.is_some())
+        .peekable();
     if own.peek().is_none() {
         return live.spec().clone();
     }

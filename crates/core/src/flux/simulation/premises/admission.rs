@@ -180,8 +180,10 @@ fn rules_of<'v>(
     objects.iter().flat_map(|(id, content)| {
         let policy = ObjectId::new(ADMISSION, POLICY, "", text_at(content, "/spec/policyName"));
         let of_policy = objects.get(&policy).filter(|_| &*id.kind == BINDING);
-        let own = of_policy.and_then(|policy| AdmissionRule::of_policy(policy, content, None));
-        let own = own.into_iter().map(|rule| (String::new(), rule));
+        let own = of_policy
+            .and_then(|policy| AdmissionRule::of_policy(policy, content, None))
+            .into_iter()
+            .map(|rule| (String::new(), rule));
         own.chain(AdmissionRule::of_webhooks(content)).map(|(name, rule)| ((*id).clone(), name, rule))
     })
 }
@@ -199,8 +201,7 @@ pub(super) fn lost_services<'w>(world: &'w World<'_, '_>, sent: Sent<'_>) -> Vec
     let id = sent.id;
     let is_made_again = |id: &ObjectId| world.events.iter().any(|event| !event.is_deleted && event.id == *id);
     let answering = world.events.iter().filter(|event| is_service(&event.id) || is_workload(&event.id));
-    let lost = answering.filter(|event| event.is_deleted && !is_made_again(&event.id));
-    let mut lost: Vec<&Event> = lost.collect();
+    let mut lost: Vec<&Event> = answering.filter(|event| event.is_deleted && !is_made_again(&event.id)).collect();
     let webhooks = if lost.is_empty() || id.cluster.is_some() { None } else { live_webhooks(world) };
     let (Some(kind), Some(webhooks)) = (world.state.input.snapshot.type_of(id), webhooks) else { return vec![] };
     let labels = world.state.live_object(&id.namespace_object()).map(|live| live.labels.clone()).unwrap_or_default();
@@ -262,8 +263,8 @@ fn rule_of_binding<'w>(
         let Some(parameters) = ParameterRef::of(policy, binding) else {
             return AdmissionRule::of_policy(policy, binding, None);
         };
-        let changes = world.events.iter().filter(|event| changes_parameter(world, event, &parameters, namespace));
-        let changes: Vec<&Event> = changes.collect();
+        let changes: Vec<&Event> =
+            world.events.iter().filter(|event| changes_parameter(world, event, &parameters, namespace)).collect();
         events.extend(&changes);
         has_unknown_parameters = !changes.is_empty() && parameters.object(namespace).is_none();
         let last = changes.last().map(|event| event.manifest().map(|manifest| &**manifest));
@@ -460,8 +461,10 @@ fn verdict(
 ) -> Option<bool> {
     let Sent { id, object, operation } = sent;
     let live = world.state.live_object(id).filter(|_| operation != "CREATE");
-    let labels = Some(id).filter(|id| rule.asks_for_namespace() && !id.namespace.is_empty());
-    let labels = labels.and_then(|id| world.namespace_labels(id)).map(|(_, after, _)| after);
+    let labels = Some(id)
+        .filter(|id| rule.asks_for_namespace() && !id.namespace.is_empty())
+        .and_then(|id| world.namespace_labels(id))
+        .map(|(_, after, _)| after);
     let namespace = labels.map(|labels| namespace_object(&id.namespace, &labels));
     let allows = |object: &Value, old: Option<&Value>, is_whole: bool| {
         let judged = Judged { object, old, namespace: namespace.as_ref(), is_whole };

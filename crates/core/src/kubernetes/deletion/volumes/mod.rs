@@ -147,8 +147,8 @@ pub fn claim_of<'a>(volume: &ObjectMetadata, snapshot: &'a Snapshot) -> Option<&
 /// (Kubernetes v1.36.3 `syncVolume` in pkg/controller/volume/persistentvolume/pv_controller.go). `None` if it has none.
 pub(crate) fn late_outcome(volume: &Resource, policy: &str, snapshot: &Snapshot) -> Option<ReclaimOutcome> {
     let text = |key: &str| volume.text(&format!("/spec/claimRef/{key}")).filter(|text| !text.is_empty());
-    let claim = ObjectId::new("", CLAIM, text("namespace")?, text("name")?);
-    let claim = claim.in_cluster(volume.object.id.cluster.as_ref());
+    let claim =
+        ObjectId::new("", CLAIM, text("namespace")?, text("name")?).in_cluster(volume.object.id.cluster.as_ref());
     let is_released = match snapshot.object(&claim) {
         Some(claim) => text("uid")? != &*claim.uid,
         None => text("uid").is_some() && snapshot.lacks(&claim),

@@ -62,9 +62,10 @@ fn subsets(paths: &[String]) -> Vec<Vec<String>> {
     let mut lists: Vec<Vec<usize>> = vec![vec![]];
     let mut at = 0;
     while at < lists.len() {
-        let longer =
-            (0..paths.len()).filter(|path| !lists[at].contains(path)).map(|path| [&lists[at][..], &[path]].concat());
-        let longer: Vec<_> = longer.collect();
+        let longer: Vec<_> = (0..paths.len())
+            .filter(|path| !lists[at].contains(path))
+            .map(|path| [&lists[at][..], &[path]].concat())
+            .collect();
         lists.extend(longer);
         at += 1;
     }

@@ -153,8 +153,11 @@ fn describe_change(old: &GitSource, new: &GitSource) -> String {
         ("branch", old.branch.clone(), new.branch.clone()),
         ("paths", list_paths(&old.paths), list_paths(&new.paths)),
     ];
-    let changed = parts.into_iter().filter(|(_, old, new)| old != new);
-    let changed: Vec<String> = changed.map(|(part, old, new)| format!("{part} {old} -> {new}")).collect();
+    let changed: Vec<String> = parts
+        .into_iter()
+        .filter(|(_, old, new)| old != new)
+        .map(|(part, old, new)| format!("{part} {old} -> {new}"))
+        .collect();
     if changed.is_empty() {
         return "fluxd's source stays the same".to_owned();
     }

@@ -95,18 +95,27 @@ impl QbecFilters {
     /// have. qbec would find nothing, and that would look like "nothing to do".
     pub(crate) fn check(&self, app: &QbecApp, locals: &[LocalManifest], snapshot: &Snapshot) -> Result<()> {
         let served = snapshot.types.iter().map(|served| &served.kind);
-        let kinds = served.chain(locals.iter().map(|local| &local.id.kind)).map(|kind| kind.to_lowercase());
-        let kinds: BTreeSet<String> = kinds.flat_map(|kind| [plural(&kind), kind]).collect();
+        let kinds: BTreeSet<String> = served
+            .chain(locals.iter().map(|local| &local.id.kind))
+            .map(|kind| kind.to_lowercase())
+            .flat_map(|kind| [plural(&kind), kind])
+            .collect();
         if let Some(unknown) = self.kinds.names().find(|name| !kinds.contains(*name)) {
             let hint = "write kinds in full, such as ConfigMap; qbec knows no short names";
             return Err(no_match("kind", unknown).hint(hint));
         }
         let members: Vec<_> = snapshot.objects.iter().filter(|object| app.selects(object)).collect();
-        let components = locals.iter().filter_map(|local| local.component.as_deref());
-        let components: BTreeSet<&str> = components.chain(members.iter().map(|object| component(object))).collect();
+        let components: BTreeSet<&str> = locals
+            .iter()
+            .filter_map(|local| local.component.as_deref())
+            .chain(members.iter().map(|object| component(object)))
+            .collect();
         check_names("component", &self.components, &components)?;
-        let namespaces = members.iter().map(|object| &*object.id.namespace);
-        let namespaces: BTreeSet<&str> = namespaces.chain(locals.iter().map(|local| &*local.id.namespace)).collect();
+        let namespaces: BTreeSet<&str> = members
+            .iter()
+            .map(|object| &*object.id.namespace)
+            .chain(locals.iter().map(|local| &*local.id.namespace))
+            .collect();
         check_names("namespace", &self.namespaces, &namespaces)
     }
 }

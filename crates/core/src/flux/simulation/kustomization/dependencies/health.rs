@@ -200,8 +200,9 @@ impl Health<'_, '_> {
                 !is_checked || health_expr(first, id) != health_expr(pass, id)
             })
         };
-        let own = checked_with_state(self.state, pass, checked).filter(is_other);
-        let own = own.filter_map(|id| self.unproven_object(&node.id.key, pass, id, checks_anew(id)));
+        let own = checked_with_state(self.state, pass, checked)
+            .filter(is_other)
+            .filter_map(|id| self.unproven_object(&node.id.key, pass, id, checks_anew(id)));
         let others = checked.iter().filter(|id| !pass.applies(id) && has_state(self.state, pass, id)).filter(is_other);
         own.chain(others.filter_map(|id| self.held(id).or_else(|| self.changed_by_others(id)))).collect()
     }

@@ -122,8 +122,13 @@ pub(crate) fn generated(state: &mut State<'_>, consequences: &Consequences<'_>) 
 }
 
 fn generator_ids(state: &State<'_>) -> BTreeSet<ObjectId> {
-    let live = state.input.snapshot.resources.iter().map(|full| &full.object.id);
-    let live = live.filter(|id| id.is_here(GENERATOR_GROUP, GENERATOR));
+    let live = state
+        .input
+        .snapshot
+        .resources
+        .iter()
+        .map(|full| &full.object.id)
+        .filter(|id| id.is_here(GENERATOR_GROUP, GENERATOR));
     live.chain(state.nodes.applied_of(GENERATOR_GROUP, GENERATOR)).cloned().collect()
 }
 

@@ -378,8 +378,8 @@ fn has_failed_test(live: &Resource, spec: &Value) -> bool {
     let last = live.text("/status/lastAttemptedReleaseAction");
     let mut kinds = [ActionKind::Install, ActionKind::Upgrade].into_iter();
     let Some(kind) = kinds.find(|kind| last == Some(kind.field())) else { return false };
-    let tests = live.at("/status/history/0/testHooks").and_then(Value::as_object);
-    let mut tests = tests.into_iter().flat_map(|tests| tests.values());
+    let mut tests =
+        live.at("/status/history/0/testHooks").and_then(Value::as_object).into_iter().flat_map(|tests| tests.values());
     let counts = flag_at(spec, "/test/enable") && !ignores_tests(spec, kind);
     counts && tests.any(|test| text_at(test, "/phase") == "Failed")
 }

@@ -75,8 +75,7 @@ fn affected(comparison: &mut Comparison<'_, '_, '_>) -> Vec<AffectedOwner> {
     let found = ids.iter().filter_map(|id| {
         let replaced = replaced_releases::replaced_owner(comparison, id);
         let owner = replaced.or_else(|| changed_owner(comparison, id, &RULES));
-        let owner = with_left_chart(comparison, id, owner);
-        let owner = owner.map(|owner| with_expressions(comparison, owner));
+        let owner = with_left_chart(comparison, id, owner).map(|owner| with_expressions(comparison, owner));
         let owner = with_chart_first(comparison, id, owner);
         owner.map(|owner| with_selector(comparison, owner))
     });

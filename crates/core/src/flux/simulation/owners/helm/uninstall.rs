@@ -430,8 +430,8 @@ fn unknown(state: &State<'_>, release: &Resource) -> Option<Reason> {
 /// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileReleaseDeletion`.
 fn skipped(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
     // kustomize-controller applies before it prunes, so an account that is created with the deletion may be there in time.
-    let account = service_account(state, release);
-    let account = account.filter(|account| !state.is_live(account) || consequences.may_be_deleted(account));
+    let account = service_account(state, release)
+        .filter(|account| !state.is_live(account) || consequences.may_be_deleted(account));
     let named = state.kube_config(&release.object.id.namespace, release.spec());
     let config = named.filter(|config| state.stays_absent(config) || consequences.may_be_deleted(config));
     account.into_iter().chain(config).map(|needed| without(&needed)).collect()

@@ -62,8 +62,8 @@ pub(super) fn passing<'s, 'a>(
     earlier: &'s [Arc<BuiltObjects>],
     [old, new]: [&'s BuiltObjects; 2],
 ) -> impl Iterator<Item = &'a ObjectMetadata> {
-    let ids = earlier.iter().flat_map(|objects| objects.keys());
-    let ids = ids.filter(|id| !old.contains_key(*id) && !new.contains_key(*id));
+    let ids =
+        earlier.iter().flat_map(|objects| objects.keys()).filter(|id| !old.contains_key(*id) && !new.contains_key(*id));
     ids.filter_map(|id| state.live_object(id)).filter(|object| !is_protected(object))
 }
 

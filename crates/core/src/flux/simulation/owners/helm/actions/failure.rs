@@ -310,8 +310,8 @@ impl Attempt<'_> {
             manifests.push(AppliedManifest { is_changed: !is_same, is_open, ..applied });
         }
         let replaced_hooks = hooks.iter().filter(|(_, _, hook)| hook.is_deleted_first()).map(|(_, id, _)| *id);
-        let deleted = removed.iter().chain(replaced_hooks).filter(|id| state.is_live(id));
-        let deleted: BTreeSet<ObjectId> = deleted.cloned().collect();
+        let deleted: BTreeSet<ObjectId> =
+            removed.iter().chain(replaced_hooks).filter(|id| state.is_live(id)).cloned().collect();
         comparison.ask_release(&ReleaseChanges {
             release: self.id,
             spec: self.spec,
@@ -575,8 +575,10 @@ impl Attempt<'_> {
         let mut deleted = all.filter(|other| {
             decides(other, true) && !self.has_object(other) && !self.has_object(&other.namespace_object())
         });
-        let others = state.owner_applies().filter(|(owner, _)| *owner != self.id);
-        let mut others = others.flat_map(|(_, applies)| applies.objects.keys());
+        let mut others = state
+            .owner_applies()
+            .filter(|(owner, _)| *owner != self.id)
+            .flat_map(|(_, applies)| applies.objects.keys());
         deleted.any(|other| consequences.may_be_deleted(other))
             || others.any(|id| decides(id, false))
             || applied.iter().any(|other| comparison.is_changed(other))

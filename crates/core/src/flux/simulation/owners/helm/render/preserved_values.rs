@@ -82,8 +82,10 @@ mod tests {
     use crate::testing::{Build, object};
 
     fn version(defaults: &str, values: &str) -> Version {
-        let files = [("Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n"), ("values.yaml", defaults)];
-        let files = files.map(|(at, text)| (at.to_owned(), text.as_bytes().into())).into_iter().collect();
+        let files = [("Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n"), ("values.yaml", defaults)]
+            .map(|(at, text)| (at.to_owned(), text.as_bytes().into()))
+            .into_iter()
+            .collect();
         let chart = Chart::packed(std::sync::Arc::new(files)).unwrap();
         let values = Values { texts: vec![Private::new(values.to_owned())], ..Values::default() };
         Version { chart, values }
