@@ -10,7 +10,7 @@ use std::cell::Cell;
 use cel::Value as CelValue;
 use serde_json::{Map, Value};
 
-use super::cause::{NO_TYPED_PATCH, is_of_schema};
+use super::cause::{NO_TYPED_PATCH, UNDECLARED_FIELD, is_of_schema};
 use crate::bounds::compile_pattern;
 use crate::expression::{self, MAX_STEPS};
 use crate::kubernetes::object::{flag_at, list_at, merge};
@@ -174,7 +174,7 @@ impl Validation {
             Some(schema @ Value::Object(_)) => self.value(value, old, schema, pointer),
             Some(Value::Bool(true)) => Fit::Valid,
             _ if keeps_unknown_fields(parent) || self.keeps_undeclared => Fit::Valid,
-            _ => Fit::invalid(pointer, format!("{}: field not declared in schema", dotted(pointer))),
+            _ => Fit::invalid(pointer, format!("{NO_TYPED_PATCH}: {}: {UNDECLARED_FIELD}", dotted(pointer))),
         }
     }
 

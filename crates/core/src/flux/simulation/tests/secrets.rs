@@ -449,38 +449,3 @@ fn no_chart_is_fetched_by_a_value_of_a_secret() {
         assert_eq!(asked.len(), expected, "{chart}: {asked:?}");
     }
 }
-
-#[test]
-fn hunt() {
-    use std::fmt::Write;
-    let mut out = String::new();
-    let first = std::env::var("HUNT").map_or(174, |it| it.parse().unwrap());
-    for way in first..LeakCase::number_of_ways() {
-        let deployed = (0..13).flat_map(|form| LeakCase::of_deployed([way, way], form));
-        for (number, case) in LeakCase::of_way(way).into_iter().chain(deployed).enumerate() {
-            let text = |p: &super::super::testing::leaks::Planned| {
-                let plans = [&p.plan, &p.back].map(|plan| serde_json::to_string_pretty(plan).unwrap());
-                plans.join("\n") + &p.searches
-            };
-            let shown = text(&case.private);
-            for form in case.forbidden() {
-                if shown.contains(&form) {
-                    let line: String =
-                        shown.lines().find(|line| line.contains(&form)).unwrap().chars().take(300).collect();
-                    writeln!(out, "LEAK {number} {:?} {form}: {line}", case.ways).unwrap();
-                    break;
-                }
-            }
-            if let Some(twin) = case.twin.as_ref().filter(|_| !case.is_live) {
-                let other = text(twin);
-                if let Some((a, b)) = shown.lines().zip(other.lines()).find(|(a, b)| a != b) {
-                    writeln!(out, "TWIN {number} {:?}: {a} / {b}", case.ways).unwrap();
-                }
-            }
-            if number < 3 {
-                writeln!(out, "shows {number} {:?} {}", case.ways[0], case.shows_the_public_value()).unwrap();
-            }
-        }
-    }
-    std::fs::write("/tmp/sec5-hunt.txt", out).unwrap();
-}

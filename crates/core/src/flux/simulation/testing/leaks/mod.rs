@@ -5,12 +5,10 @@
 
 mod change;
 mod kustomizations;
-mod named;
 mod objects;
 mod planning;
 mod rarer;
 mod releases;
-mod rules;
 mod sets;
 mod sources;
 
@@ -210,5 +208,5 @@ pub fn forms(value: &str) -> BTreeSet<String> {
 fn ways() -> Vec<Way> {
     // Tests name some by their numbers, so that new ones come last.
     let ways = [releases::ways, sets::ways, kustomizations::ways, objects::ways, sources::ways, rarer::ways];
-    ways.into_iter().chain([named::ways, rules::ways]).flat_map(|ways| ways()).collect()
+    ways.into_iter().flat_map(|ways| ways()).collect()
 }
