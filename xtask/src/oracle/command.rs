@@ -201,8 +201,12 @@ pub fn command(words: &[&str]) -> Result<()> {
         clusters.push((needs(&group[0]), cluster, reader));
     }
     let again_once = |scenario: &Scenario| {
-        let own = clusters.iter().find(|(needed, ..)| *needed == needs(scenario)).expect("each has one");
-        super::run_once(&own.1, &own.2, &program, scenario)
+        let (flags, has_releases) = needs(scenario);
+        // A smaller repository may have lost its releases, or what needs a flag.
+        let serves = |(own, has): &(Vec<String>, bool)| *own == flags && *has >= has_releases;
+        let found = clusters.iter().find(|(own, ..)| serves(own));
+        let (_, cluster, reader) = found.context("no cluster of this run has what it needs")?;
+        super::run_once(cluster, reader, &program, scenario)
     };
     if options.again > 0 {
         super::races::report(&scenarios, &outcomes, options.again, |racing| super::in_parallel(racing, again_once));
