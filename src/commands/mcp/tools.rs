@@ -323,7 +323,7 @@ pub(super) struct Call {
 /// Arguments of the verb of a call.
 enum VerbArgs {
     Plan(Box<PlanArgs>),
-    Inventory(InventoryArgs),
+    Inventory(Box<InventoryArgs>),
     Get(GetArgs),
 }
 
@@ -344,7 +344,7 @@ impl Call {
         let words = tool.words(given, &mut connection)?;
         let verb = match tool.verb {
             Verb::Plan => VerbArgs::Plan(Box::new(parse(words)?)),
-            Verb::Inventory => VerbArgs::Inventory(parse(words)?),
+            Verb::Inventory => VerbArgs::Inventory(Box::new(parse(words)?)),
             Verb::Get => VerbArgs::Get(parse(words)?),
         };
         let (terminal, collected) = session.terminal.collecting();

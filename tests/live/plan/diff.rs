@@ -325,9 +325,9 @@ fn only_dry_runs_are_sent_and_with_offline_nothing_that_writes() {
         denied.stderr
     );
     assert!(
-        denied
-            .stderr
-            .contains("hint: dry-runs need the right to get, patch and delete; --offline plans without them; check with "),
+        denied.stderr.contains(
+            "hint: dry-runs need the right to get, patch and delete; --offline plans without them; check with "
+        ),
         "{}",
         denied.stderr
     );

@@ -351,7 +351,8 @@ fn a_change_that_is_merged_as_its_note_says_keeps_every_uid() {
     let moving = Move::new(&cluster, "handover-merged", &before, &after);
     let first = moving.uids();
     let shown = moving.run(&[]);
-    let note = "Note: a merge of Git would keep what step 1 set in root/old.yaml: before it, run `git merge -s ours main`";
+    let note =
+        "Note: a merge of Git would keep what step 1 set in root/old.yaml: before it, run `git merge -s ours main`";
     assert!(shown.stdout.contains(note), "{shown:?}");
     let mut run = moving.apply();
     run.wait_for("to have the files of this step");

@@ -94,7 +94,7 @@ pub(crate) const ESCALATION: &str = "is attempting to grant RBAC permissions not
 /// Beginning of what the server says after `is forbidden: ` about a quota.
 pub(super) const EXCEEDED_QUOTA: &str = "exceeded quota: ";
 /// Beginnings of what it says about a LimitRange.
-const LIMITS: [&str; 2] = ["maximum ", "minimum "];
+const BOUNDS_OF_RANGES: [&str; 2] = ["maximum ", "minimum "];
 
 /// Beginning of the message about an address of a Service that the change itself gives to another one.
 pub(crate) const ADDRESS_TAKEN: &str = "its address is already allocated to ";
@@ -153,8 +153,8 @@ impl Cause {
     /// Reads the cause from what the server says after `is forbidden: `.
     fn of_forbidden(why: &str) -> Self {
         let is_denied = why.starts_with("User \"") && why.contains(" cannot ") && why.contains(" resource \"");
-        let is_limit =
-            LIMITS.iter().any(|limit| why.trim_start_matches('[').starts_with(limit)) && why.contains(" usage per ");
+        let is_limit = BOUNDS_OF_RANGES.iter().any(|limit| why.trim_start_matches('[').starts_with(limit))
+            && why.contains(" usage per ");
         if is_denied || (why.starts_with("user \"") && why.contains(ESCALATION)) {
             Self::Rights
         } else if why.starts_with(EXCEEDED_QUOTA) || is_limit {

@@ -5,8 +5,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::AppliedObject;
-use super::normalize::normalize;
 use super::cause::{NO_TYPED_PATCH, UNDECLARED_FIELD};
+use super::normalize::normalize;
 use crate::flux::build::objects::are_readable;
 use crate::ownership::schemes::flux_kustomization::{NAME, NAMESPACE};
 
@@ -72,7 +72,11 @@ fn encode_string_data(secret: &mut Map<String, Value>) {
 /// else: it quotes the values of other fields, and these can hold such words. Returns true if the manifest had one of them.
 pub(crate) fn remove_unknown_fields(manifest: &mut Value, message: &str) -> bool {
     let paths = unknown_fields(message).unwrap_or_default();
-    paths.into_iter().fold(false, |removed, path| remove_path(manifest, path) || removed)
+    let mut has_removed = false;
+    for path in paths {
+        has_removed |= remove_path(manifest, path);
+    }
+    has_removed
 }
 
 /// Returns the paths of fields that a kind does not have; `None` if the message is about anything else too.

@@ -114,7 +114,9 @@ impl Index<'_> {
         }
         let written = writers_of(object, owner.scheme.member_keys).filter_map(|writer| writer.time).max();
         let is_newer = written.zip(owner.finished).is_some_and(|(written, finished)| written > finished);
-        is_newer.then(|| "the object was written after its last completed run, so it is judged after the next one".to_owned())
+        is_newer.then(|| {
+            "the object was written after its last completed run, so it is judged after the next one".to_owned()
+        })
     }
 
     /// Returns true if the owner in the claim of an object may be in another cluster, because none of its kind is in its

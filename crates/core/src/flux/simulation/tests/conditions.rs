@@ -206,9 +206,10 @@ fn the_token_controller_deletes_a_token_of_another_account_or_of_none() {
     };
     let uid = uid_of(&cluster, "one");
     let live = cluster.snapshot.objects.iter_mut().find(|object| &*object.id.name == "tok").unwrap();
-    live.annotations = [("kubernetes.io/service-account.name", "one"), ("kubernetes.io/service-account.uid", uid.as_str())]
-        .into_iter()
-        .collect();
+    live.annotations =
+        [("kubernetes.io/service-account.name", "one"), ("kubernetes.io/service-account.uid", uid.as_str())]
+            .into_iter()
+            .collect();
     assert_eq!(row(&cluster, vec![token("two")]), text("recreate Certain token-controller"));
     let mut labelled = token("one");
     labelled["metadata"]["labels"] = json!({"a": "b"});
