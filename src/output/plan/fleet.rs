@@ -40,8 +40,9 @@ impl Render for Fleet {
             let diffs: String = plan.diffs().iter().map(|diff| format!("\n{}", escape(&diff.text))).collect();
             if !(body.is_empty() && diffs.is_empty()) {
                 let place = one_line(&self.place(&clusters)).into_owned();
-                text += &format!("\n{place}:\n{}{diffs}", body.trim_start_matches('\n'));
+                text += &format!("\n{place}:\n");
                 text.extend(differing_words(differing).map(|words| format!("  {words}\n")));
+                text += &format!("{}{diffs}", body.trim_start_matches('\n'));
             }
         }
         let mut page = Lines::new(look);
@@ -168,10 +169,10 @@ pub(crate) fn counts(fleet: &Fleet) -> String {
     .collect();
     let numbers = number_words(&fleet.summary());
     let is_without_dry_runs = fleet.plans().any(|(_, plan)| plan.is_without_dry_runs());
-    let (none, incomplete) = match fleet.is_complete() {
-        true if is_without_dry_runs => ("no deletions", ""),
-        true => ("no changes", ""),
-        false => ("no known changes", "; the answer is incomplete"),
+    let (none, incomplete) = match (fleet.is_complete(), is_without_dry_runs) {
+        (true, true) => ("no deletions", ""),
+        (true, false) => ("no changes", ""),
+        (false, _) => ("no known changes", "; the answer is incomplete"),
     };
     let numbers = if numbers.is_empty() { none.to_owned() } else { numbers.join(", ") };
     let open = if is_without_dry_runs { WITHOUT_DRY_RUNS } else { "" };

@@ -85,9 +85,11 @@ pub(crate) fn source_states(
         states.push(SourceState::plain(artifact));
         return states;
     };
-    let stuck = state.stuck_sources.get(&source).map(|why| match state.is_private(&source.object()) {
-        true => format!("{source} keeps the artifact that it has: spec.sparseCheckout names what does not exist"),
-        false => why.clone(),
+    let stuck = state.stuck_sources.get(&source).map(|why| {
+        if state.is_private(&source.object()) {
+            return format!("{source} keeps the artifact that it has: spec.sparseCheckout names what does not exist");
+        }
+        why.clone()
     });
     for state in generated {
         let artifact = match (&state.content, &stuck) {

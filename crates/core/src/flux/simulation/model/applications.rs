@@ -95,10 +95,10 @@ impl<'a> State<'a> {
 
     /// Fails if an object has a spec after the change with values that are encrypted and that no live object tells.
     pub(crate) fn check_decrypted(&self, id: &ObjectId) -> Result<(), String> {
-        match self.applied(id).iter().any(|applied| applied.built.has_encrypted_spec()) {
-            true => Err("its spec has encrypted values that were not applied before".to_owned()),
-            false => Ok(()),
+        if self.applied(id).iter().any(|applied| applied.built.has_encrypted_spec()) {
+            return Err("its spec has encrypted values that were not applied before".to_owned());
         }
+        Ok(())
     }
 
     /// Returns the specs of an object after each application, with the fields of other managers.

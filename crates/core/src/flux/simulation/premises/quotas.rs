@@ -137,10 +137,8 @@ fn limits(quota: &Fact<'_>, crowd: &Crowd<'_>) -> Vec<Limit> {
     let mut found = vec![];
     for name in names(crowd) {
         let is_counted = is_count(&name, crowd.kind);
-        let (before, after) = match quota.events.is_empty() {
-            true => [hard(quota.before, "/status/hard", &name); 2].into(),
-            false => (hard(quota.before, "/status/hard", &name), hard(quota.after, "/spec/hard", &name)),
-        };
+        let before = hard(quota.before, "/status/hard", &name);
+        let after = if quota.events.is_empty() { before } else { hard(quota.after, "/spec/hard", &name) };
         let used = hard(quota.before, "/status/used", &name).or(is_counted.then_some(crowd.live as f64));
         if before.is_some() || after.is_some() {
             found.push(Limit { name, used, before, after });

@@ -17,6 +17,7 @@ use super::render::release_values::{ReleaseValues, values, values_between};
 use super::render::rendering::Version;
 use super::render::values_digest::{are_of_last_release, differ_from_last_release};
 use crate::flux::build::charts::Chart;
+use crate::flux::build::charts::values::Values;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
@@ -98,36 +99,11 @@ fn prepared_managed(
     if let Some(moves) = comparison.cluster_changes(&id.namespace, &new_spec)?.into_iter().next() {
         return Err(format!("it may reach another cluster then: {moves}").into());
     }
-    let is_deployed = text_at(&live.content, "/status/history/0/status") == "deployed";
     if let Some(why) = packing_failure(comparison.state(), id, &new_spec) {
         return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::RenderFails, why)));
     }
-    let is_resumed = is_deployed && live.flag("/spec/suspend") && live.is_true("Ready");
-    if is_resumed {
-        return caught_up(comparison, live, new_spec, &earlier);
-    }
-    if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) || has_failed_install(live) {
-        if with_defaults(KIND, &new_spec) == old_spec
-            && !has_waiting_changes(live)
-            && earlier.is_empty()
-            && has_same_input(comparison, live, &new_spec)?
-        {
-            return Ok(Prepared::Unchanged);
-        }
-        if is_deployed {
-            return caught_up(comparison, live, new_spec, &earlier);
-        }
-        return prepared_again(comparison, live, new_spec);
-    }
-    let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
-    let is_known = is_deployed && (is_ready || waits_for_prerequisite(live));
-    if !is_known {
-        let ObjectId { name, namespace, .. } = id;
-        let wait = format!("kubectl wait helmrelease/{name} -n {namespace} --for=condition=Ready");
-        return Err(format!("its release is not deployed and ready: plan again after {wait}").into());
-    }
-    if has_waiting_changes(live) {
-        return caught_up(comparison, live, new_spec, &earlier);
+    if let Some(prepared) = prepared_by_status(comparison, live, &new_spec, &earlier)? {
+        return Ok(prepared);
     }
     let ReleaseCharts { old, new, assumption } = charts(comparison, live, &old_spec, &new_spec)?;
     if waits_for_prerequisite(live) && !is_last_version(live, &old) {
@@ -154,23 +130,13 @@ fn prepared_managed(
     let is_forced = forces_upgrade(comparison.state(), live) || has_failed_test(live, &new_spec);
     let is_other = |chart: &Chart| (&chart.name, &chart.version) != (&old.name, &old.version);
     let has_other_chart = is_other(&new);
-    let mut is_same = !is_forced && !has_other_chart && old_values.is_same(&new_values) && !changes_all;
-    let mut between = vec![];
-    for spec in &earlier {
-        let ReleaseCharts { new: chart, .. } = charts(comparison, live, &old_spec, spec)?;
-        let ReleaseValues::Known(values) = values(comparison, id, spec, true)? else { continue };
-        is_same &= !is_other(&chart) && values.is_same(&old_values);
-        between.push(Version { chart, values });
-    }
-    if let Some(chart) = packed_before_spec(comparison.state(), live, &new_spec) {
-        is_same &= !is_other(&chart);
-        between.push(Version { chart, values: old_values.clone() });
-    }
-    for values in values_between(comparison, id, &new_spec)? {
-        is_same &= values.is_same(&old_values);
-        let charts = [&new].into_iter().chain(has_other_chart.then_some(&old));
-        between.extend(charts.map(|chart| Version { chart: chart.clone(), values: values.clone() }));
-    }
+    let new_and_old: Vec<&Chart> = [&new].into_iter().chain(has_other_chart.then_some(&old)).collect();
+    let mut between = versions_between(comparison, live, &new_spec, &earlier, &new_and_old, &old_values)?;
+    let is_same = !is_forced
+        && !has_other_chart
+        && !changes_all
+        && old_values.is_same(&new_values)
+        && between.iter().all(|version| !is_other(&version.chart) && version.values.is_same(&old_values));
     if let Some(what) = removed_values.as_ref().filter(|_| is_same) {
         return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::ValuesMissing, what.clone())));
     }
@@ -215,6 +181,68 @@ fn prepared_managed(
 /// Returns true if helm-controller rolled the release back after an upgrade that failed, and waits for a change.
 pub(super) fn was_rolled_back(live: &Resource) -> bool {
     live.condition("Ready").is_some_and(|ready| ready.status == "False") && live.is_true("Remediated")
+}
+
+/// Returns the change of a release that is not as it was last deployed: it was resumed, rolled back, has failed, or waits. `None` for one
+/// that is deployed and ready.
+fn prepared_by_status(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    spec: &Value,
+    earlier: &[Value],
+) -> Asked<Option<Prepared>> {
+    let is_deployed = text_at(&live.content, "/status/history/0/status") == "deployed";
+    if is_deployed && live.flag("/spec/suspend") && live.is_true("Ready") {
+        return caught_up(comparison, live, spec.clone(), earlier).map(Some);
+    }
+    if (is_deployed && was_rolled_back(live)) || has_failed_upgrade(live) || has_failed_install(live) {
+        if with_defaults(KIND, spec) == *live.spec()
+            && !has_waiting_changes(live)
+            && earlier.is_empty()
+            && has_same_input(comparison, live, spec)?
+        {
+            return Ok(Some(Prepared::Unchanged));
+        }
+        if is_deployed {
+            return caught_up(comparison, live, spec.clone(), earlier).map(Some);
+        }
+        return prepared_again(comparison, live, spec.clone()).map(Some);
+    }
+    let is_ready = status(&live.object, &live.content, None) == OwnerStatus::Ready;
+    if !is_deployed || !(is_ready || waits_for_prerequisite(live)) {
+        let ObjectId { name, namespace, .. } = &live.object.id;
+        let wait = format!("kubectl wait helmrelease/{name} -n {namespace} --for=condition=Ready");
+        return Err(format!("its release is not deployed and ready: plan again after {wait}").into());
+    }
+    if has_waiting_changes(live) { caught_up(comparison, live, spec.clone(), earlier).map(Some) } else { Ok(None) }
+}
+
+/// Returns the versions that may be deployed before the last spec, its chart and its values come together. `new_and_old` are
+/// the charts of the last spec and, if it is another, of the last release.
+fn versions_between(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    spec: &Value,
+    earlier: &[Value],
+    new_and_old: &[&Chart],
+    old_values: &Values,
+) -> Asked<Vec<Version>> {
+    let id = &live.object.id;
+    let mut between = vec![];
+    for earlier in earlier {
+        let ReleaseCharts { new: chart, .. } = charts(comparison, live, live.spec(), earlier)?;
+        if let ReleaseValues::Known(values) = values(comparison, id, earlier, true)? {
+            between.push(Version { chart, values });
+        }
+    }
+    if let Some(chart) = packed_before_spec(comparison.state(), live, spec) {
+        between.push(Version { chart, values: old_values.clone() });
+    }
+    for values in values_between(comparison, id, spec)? {
+        let versions = new_and_old.iter().map(|chart| Version { chart: (*chart).clone(), values: values.clone() });
+        between.extend(versions);
+    }
+    Ok(between)
 }
 
 /// Returns the change of a release that was rolled back, or whose last action failed: any change of it is another upgrade.

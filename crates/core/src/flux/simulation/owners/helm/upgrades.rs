@@ -201,9 +201,84 @@ fn acted(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
     change: &Change,
-    Renders { old, new, between, later, doubt }: &Renders,
+    renders: &Renders,
     place: &Place<'_>,
 ) -> Asked<Followed> {
+    let (id, kind, spec) = (&live.object.id, ActionKind::Upgrade, &change.spec);
+    let state = comparison.state();
+    let mut action = upgrade_action(comparison, live, change, renders)?;
+    let Renders { old, new, between, later, .. } = renders;
+    let is_private = [old, new].into_iter().chain(between).chain(later).any(|rendered| rendered.is_private);
+    let has_consequences = action.can_delete(state);
+    let attempt = Attempt {
+        kind,
+        id,
+        spec,
+        place,
+        new,
+        old: Some(old),
+        gone: &BTreeSet::new(),
+        changes_all: change.changes_all,
+        is_private,
+    };
+    if let Some(why) = attempt.obstacle(comparison) {
+        let blocked = if action.has_steps { Followed::blocked } else { Followed::failing };
+        return Ok(blocked(ReasonCode::ApplyRefused, why));
+    }
+    let is_kept = |id: &ObjectId| state.live_object(id).is_some_and(is_kept_live);
+    let removed: BTreeSet<ObjectId> = action.removed.iter().filter(|id| !is_kept(id)).cloned().collect();
+    action.expect(attempt.expected(comparison, &removed));
+    action.keep_applied(new, !flag_at(spec, "/upgrade/disableHooks"));
+    let refused_remedy = attempt.refused_remedy(comparison, action.remedy);
+    if refused_remedy.is_some() {
+        action.forgo_remedy();
+    }
+    if has_consequences {
+        action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
+    }
+    let mut effect = action.effect(state, id);
+    if change.basis.is_some() {
+        let left = left_behind(state, live, "the record of the release that Helm upgrades does not list it");
+        effect.keeps.extend(left.into_iter().filter(|(id, _)| !old.objects.contains(id) && !new.objects.contains(id)));
+        effect.keeps.retain(|id, _| !effect.deletes.contains_key(id));
+    }
+    for (record, deletion) in outdated_records(state, live, spec, change.records.as_ref(), &action) {
+        // A remedy that uninstalls records revision 1 again.
+        let is_replaced = effect.deletes.get(&record).is_some_and(|other| other.action == Action::Recreate);
+        if !is_replaced && (!deletion.is_doubtful || !effect.deletes.contains_key(&record)) {
+            effect.deletes.insert(record, deletion);
+        }
+    }
+    let is_doubtful = action.failure != Failure::Unexpected
+        || later.is_some()
+        || (action.may_fail_later() && (action.remedy == Remedy::Rollback || flag_at(spec, "/upgrade/cleanupOnFail")));
+    let manifests = [new].into_iter().chain(later);
+    let none = BTreeSet::new();
+    let earlier = between.iter().map(|first| Arc::new(attempt.applied_objects(comparison, [first], &none))).collect();
+    effect.applies = attempt
+        .applies(comparison, manifests, &action, is_doubtful)
+        .map(|applies| OwnerApply { earlier, ..of_chart(applies, &change.new.chart) });
+    let mut remarks = described(live, change);
+    if new.objects.iter().any(|id| id.name.contains(UNKNOWN_REVISION)) {
+        remarks.push("objects that are named by the new revision are created and not in this plan".to_owned());
+    }
+    remarks.extend(action.failures());
+    remarks.extend(action.remedy.describe(kind));
+    remarks.extend(refused_remedy.map(|why| format!("the API server refuses a hook of its remedy: {why}")));
+    if matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty() {
+        let reason = Reason::new(ReasonCode::ApplyRefused, remarks.join("; "));
+        return Ok(Followed::Blocked { reason, effect: Box::new(effect) });
+    }
+    Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
+}
+
+/// Returns the steps of an upgrade, and what its failures and its remedy delete.
+fn upgrade_action(
+    comparison: &mut Comparison<'_, '_, '_>,
+    live: &Resource,
+    change: &Change,
+    Renders { old, new, between, later, doubt }: &Renders,
+) -> Asked<ReleaseAction> {
     let (id, kind, spec) = (&live.object.id, ActionKind::Upgrade, &change.spec);
     let state = comparison.state();
     let mut action = ReleaseAction::new(kind);
@@ -254,67 +329,7 @@ fn acted(
             action.remedied.values_mut().for_each(|then| *then = Action::Delete);
         }
     }
-    let is_private = [old, new].into_iter().chain(between).chain(later).any(|rendered| rendered.is_private);
-    let has_consequences = action.can_delete(state);
-    let attempt = Attempt {
-        kind,
-        id,
-        spec,
-        place,
-        new,
-        old: Some(old),
-        gone: &BTreeSet::new(),
-        changes_all: change.changes_all,
-        is_private,
-    };
-    if let Some(why) = attempt.obstacle(comparison) {
-        let blocked = if action.has_steps { Followed::blocked } else { Followed::failing };
-        return Ok(blocked(ReasonCode::ApplyRefused, why));
-    }
-    let removed: BTreeSet<ObjectId> = action.removed.iter().filter(|id| !is_kept(id)).cloned().collect();
-    action.expect(attempt.expected(comparison, &removed));
-    action.keep_applied(new, runs_hooks);
-    let refused_remedy = attempt.refused_remedy(comparison, action.remedy);
-    if refused_remedy.is_some() {
-        action.forgo_remedy();
-    }
-    if has_consequences {
-        action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
-    }
-    let mut effect = action.effect(state, id);
-    if change.basis.is_some() {
-        let left = left_behind(state, live, "the record of the release that Helm upgrades does not list it");
-        effect.keeps.extend(left.into_iter().filter(|(id, _)| !old.objects.contains(id) && !new.objects.contains(id)));
-        effect.keeps.retain(|id, _| !effect.deletes.contains_key(id));
-    }
-    for (record, deletion) in outdated_records(state, live, spec, change.records.as_ref(), &action) {
-        // A remedy that uninstalls records revision 1 again.
-        let is_replaced = effect.deletes.get(&record).is_some_and(|other| other.action == Action::Recreate);
-        if !is_replaced && (!deletion.is_doubtful || !effect.deletes.contains_key(&record)) {
-            effect.deletes.insert(record, deletion);
-        }
-    }
-    let is_doubtful = action.failure != Failure::Unexpected
-        || later.is_some()
-        || (action.may_fail_later() && (action.remedy == Remedy::Rollback || flag_at(spec, "/upgrade/cleanupOnFail")));
-    let manifests = [new].into_iter().chain(later);
-    let none = BTreeSet::new();
-    let earlier = between.iter().map(|first| Arc::new(attempt.applied_objects(comparison, [first], &none))).collect();
-    effect.applies = attempt
-        .applies(comparison, manifests, &action, is_doubtful)
-        .map(|applies| OwnerApply { earlier, ..of_chart(applies, &change.new.chart) });
-    let mut remarks = described(live, change);
-    if new.objects.iter().any(|id| id.name.contains(UNKNOWN_REVISION)) {
-        remarks.push("objects that are named by the new revision are created and not in this plan".to_owned());
-    }
-    remarks.extend(action.failures());
-    remarks.extend(action.remedy.describe(kind));
-    remarks.extend(refused_remedy.map(|why| format!("the API server refuses a hook of its remedy: {why}")));
-    if matches!(action.failure, Failure::Always(_)) && effect.deletes.is_empty() {
-        let reason = Reason::new(ReasonCode::ApplyRefused, remarks.join("; "));
-        return Ok(Followed::Blocked { reason, effect: Box::new(effect) });
-    }
-    Ok(Followed::Acts { effect: Box::new(effect), code: kind.code(), remarks })
+    Ok(action)
 }
 
 /// Returns the objects that the deployed manifest keeps, and an intermediate one does not.
