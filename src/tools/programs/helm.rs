@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use tokio::sync::OnceCell;
 
@@ -16,7 +15,7 @@ use super::sandboxed::{self, Answer, NoAnswer, SandboxedProgram, Workspace, firs
 use crate::error::Result;
 use crate::tools::cache::Cache;
 use crate::tools::program::Program;
-use crate::tools::sandbox::{Gate, Limits, Network, PrivateDirectories, Target, has_proxy};
+use crate::tools::sandbox::{Gate, Network, PrivateDirectories, Target, has_proxy};
 use crate::tools::{files, limits};
 use gitops_core::bounds::CHART_ARCHIVE_SIZE;
 use gitops_core::flux::build::charts::remote::RemoteChart;
@@ -168,7 +167,7 @@ impl Helm {
         let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
         let of_update = stdout.split_once(NOT_UPDATED).and_then(|(_, reason)| reason.split_once("):"));
         let reason = of_update.map_or_else(|| stderr.trim().trim_start_matches("Error: "), |(_, reason)| reason.trim());
-        let mut message = redact_urls(&memory_failure(&stderr).unwrap_or_else(|| first_lines(reason)));
+        let mut message = redact_urls(&first_lines(reason));
         let is_refused = ["401", "403", "credential not found"].iter().any(|code| message.contains(code));
         if self.credentials.is_empty() && is_refused {
             message.push_str("; --chart-credentials uses your credentials of helm and docker");
@@ -214,9 +213,6 @@ impl Helm {
         // Messages of templates can hold values.
         let stderr = String::from_utf8_lossy(&output.stderr).replace(&*directories.root().to_string_lossy(), "");
         // The lines after the first one say which expression failed.
-        if let Some(why) = memory_failure(&stderr) {
-            return Err(self.program.failure("render it", &why, false).into());
-        }
         let message = message_of_chart(output.status.code(), &stderr);
         let shown = self.program.failure("render it", &first_lines(message), run.is_private);
         Ok(ChartOutput::of_message(message, shown)?)
@@ -264,15 +260,6 @@ impl Helm {
         let name = self.program.program.display();
         format!("{name} cannot be run ({why}): install helm 4, or name it with --helm")
     }
-}
-
-/// Returns the reason why helm ended if that is the limit of its memory.
-fn memory_failure(stderr: &str) -> Option<String> {
-    let is_exceeded = stderr.contains("fatal error: ")
-        && ["out of memory", "cannot allocate memory"].iter().any(|sign| stderr.contains(sign));
-    is_exceeded.then(|| {
-        format!("it needs more than {} GiB of memory", Limits::of_build(Duration::ZERO).resources.memory >> 30)
-    })
 }
 
 fn without_plugins(workspace: Workspace) -> Workspace {
