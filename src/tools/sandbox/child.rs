@@ -94,13 +94,15 @@ fn check(output: Output, job: &Job<'_>) -> Result<Output, Failure> {
     }
     // The Go runtime prints this when the kernel gives it no more memory.
     let text = String::from_utf8_lossy(&output.stderr);
-    let is_out_of_memory =
-        ["runtime: out of memory", "runtime: cannot allocate memory"].iter().any(|line| text.contains(line));
+    let is_out_of_memory = MEMORY.iter().any(|line| text.contains(line));
     if !output.status.success() && is_out_of_memory {
         return Err(Failure::Memory(job.limits.resources.memory));
     }
     Ok(output)
 }
+
+/// Texts with which a program written in Go ends for want of memory.
+const MEMORY: [&str; 3] = ["runtime: out of memory", "runtime: cannot allocate memory", "fatal error: out of memory"];
 
 /// The process group of a child, killed on drop.
 struct Group {
