@@ -231,6 +231,7 @@ fn a_failure_of_another_kustomize_is_a_gap() {
     warning: kustomize v5.4.2 builds here, and the controller links 5.8.x: builds may differ
     no known deletions; 1 owner unknown: kustomization/apps -n flux-system (kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing); the plan is incomplete; without dry-runs, updates and refusals are not known
     warning: build of kustomization/apps -n flux-system is not known: kustomize v5.4.2 builds here, and the controller links 5.8.x; it failed: no such thing
+    hint: --kustomize names the program that builds: the controller has kustomize 5.8
     ");
 }
 
