@@ -290,7 +290,7 @@ fn steps_that_are_carried_out_keep_every_uid() {
     run.wait_for("step 1 of 3: commit this to the branch that is deployed");
     run.wait_for("waiting for Flux: commit the patch of root/apps.yaml, and push it");
     run.wait_for("waiting for gitrepository.source.toolkit.fluxcd.io/handover-apply -n handover-apply to have the files of this step");
-    run.wait_for("has another root/apps.yaml");
+    run.wait_for("is the commit before it");
     // A commit of somebody else is not this step.
     std::fs::write(moving.tree.path().join("notes.txt"), "notes").unwrap();
     moving.publish(false, None);
@@ -320,7 +320,7 @@ fn a_handover_that_is_interrupted_goes_on_with_what_is_left() {
     let patch = run.patch(1);
     moving.publish(false, Some(&patch));
     run.wait_for("step 2 of 2: merge the change");
-    run.wait_for("has another");
+    run.wait_for("is the commit before it");
     run.interrupt();
     let (code, said) = run.end();
     assert_eq!(code, Some(130), "{said}");
