@@ -30,7 +30,7 @@ const INVALID_REQUEST: i64 = -32600;
 const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
 
-/// What the server reacts to.
+/// Event to which the server reacts.
 enum Event {
     Message(Message),
     /// A task of this number has its answer.

@@ -143,7 +143,7 @@ struct Request<'r> {
     target: Target,
     /// Head of the request as the server gets it; `None` for a tunnel.
     forwarded: Option<Vec<u8>>,
-    /// What the client sent after the head.
+    /// Bytes that the client sent after the head.
     rest: &'r [u8],
 }
 

@@ -70,7 +70,7 @@ async fn add_shards(cluster: &Cluster, snapshot: &Snapshot, controller: &str, wa
     }
 }
 
-/// What the Deployments of the controllers beside kustomize-controller decide of a plan. Without a Deployment, or the right to read it,
+/// Settings of the controllers beside kustomize-controller, as their Deployments have them. Without a Deployment, or the right to read it,
 /// the defaults of the flags are assumed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OtherControllers {

@@ -70,7 +70,7 @@ struct History<'q, 's> {
     query: &'q HistoryQuery<'q>,
     /// Commits that were looked at, newest first.
     looks: Vec<Look>,
-    /// What keeps the answer from being certain.
+    /// Reasons why the answer is not certain.
     gaps: Vec<AnswerGap>,
 }
 

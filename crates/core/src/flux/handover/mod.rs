@@ -383,7 +383,7 @@ pub fn left_behind(first: &Snapshot, last: &Snapshot, owners: &[OwnerId]) -> Opt
     objects.find(|id| before.contains(*id) && !after.contains(*id)).cloned()
 }
 
-/// What the settings of a list cost. Less is better.
+/// Cost of the settings of a list. Less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cost {
     /// Number of owners that are left over, and go on to apply their objects.

@@ -1,4 +1,4 @@
-//! Small fleets: what stays in them, what goes, and what of it is still needed.
+//! Small fleets: objects that stay in them, objects that are deleted, and those of them that are still needed.
 
 use std::collections::BTreeSet;
 

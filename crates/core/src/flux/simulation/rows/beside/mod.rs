@@ -1,4 +1,4 @@
-//! What a plan says beside its rows: files that the change empties, owners that it does not reach, kinds that were read, and
+//! Statements of a plan beside its rows: files that the change empties, owners that it does not reach, kinds that were read, and
 //! the upgrade of kustomize-controller.
 
 mod controller_upgrade;

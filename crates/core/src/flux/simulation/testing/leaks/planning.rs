@@ -22,7 +22,7 @@ pub struct Planned {
     pub snapshot: Snapshot,
     /// Plan of a second step, which takes the change back.
     pub back: FinishedPlan,
-    /// What the searches of `handover` and `--why-gone` read of both steps, as they write it.
+    /// Text with everything that the searches of `handover` and `--why-gone` read of both steps.
     pub searches: String,
 }
 
