@@ -3,6 +3,8 @@
 //! `commands` runs the verbs, `cluster` talks to the API server, `tools` runs programs and reads files, `output` renders
 //! and prints. `controller` is the API for controllers that honour a suspension.
 
+#![cfg_attr(not(test), warn(clippy::match_bool))]
+
 pub mod cli;
 pub mod cluster;
 pub mod commands;

@@ -4,6 +4,8 @@
 //! `prune` compute deletions; `helm` knows releases; `flux` knows Flux's kinds, suspension, builds and reconciliation.
 //! Imports go in that order: `kubernetes` <- `ownership` <- `plan` <- `prune`, `helm` <- `flux`.
 
+#![cfg_attr(not(test), warn(clippy::match_bool))]
+
 pub mod bounds;
 pub mod error;
 mod expression;

@@ -93,9 +93,8 @@ pub(crate) fn publish_chart(cluster: &Cluster, chart: &str, folder: &Path, versi
     let kind = "helmchart.source.toolkit.fluxcd.io";
     let object = cluster.kubectl(&["get", kind, name, "-n", namespace, "-o", "json"])?;
     let about = fs::read_to_string(folder.join("Chart.yaml"))?;
-    let line = |line: &str| match line.starts_with("version: ") {
-        true => format!("version: {version}\n"),
-        false => format!("{line}\n"),
+    let line = |line: &str| {
+        if line.starts_with("version: ") { format!("version: {version}\n") } else { format!("{line}\n") }
     };
     let content = artifact::pack_chart(folder, &about.lines().map(line).collect::<String>())?;
     let file = format!("helmchart/{namespace}/{name}/{}.tgz", sha256_hex(&content));
