@@ -148,10 +148,7 @@ impl<'a> UsageContext<'a> {
                 let lower = verb.to_lowercase();
                 let same =
                     self.command.find_subcommand(&lower).map(|known| format!("did you mean {}?", known.get_name()));
-                let alike = || {
-                    let names: Vec<&str> = self.command.get_subcommands().map(Command::get_name).collect();
-                    nearest(&lower, names).map(|near| format!("did you mean {near}?"))
-                };
+                let alike = || self.nearest_command(&lower).map(|near| format!("did you mean {near}?"));
                 let hint = same
                     .or_else(|| other_name(&lower))
                     .or_else(|| suggestion(error, ContextKind::SuggestedSubcommand))
@@ -193,9 +190,12 @@ impl<'a> UsageContext<'a> {
 
     /// Returns a hint if the first argument looks like a command.
     fn mistyped_command(&self) -> Option<String> {
-        let names: Vec<&str> = self.command.get_subcommands().map(Command::get_name).collect();
-        let name = nearest(self.arguments.first()?, names)?;
+        let name = self.nearest_command(self.arguments.first()?)?;
         Some(format!("did you mean `{} {name}`? It comes before the arguments", path_of(self.command)))
+    }
+
+    fn nearest_command(&self, word: &str) -> Option<&str> {
+        nearest(word, self.command.get_subcommands().map(Command::get_name))
     }
 
     /// Returns a hint that names the commands that take a flag, or says why this one needs none.

@@ -241,7 +241,7 @@ pub(super) fn fits(width: usize) -> bool {
     width < usize::from(Term::stderr().size().1)
 }
 
-/// Ctrl-D.
+/// Character that a terminal sends for Ctrl-D.
 const END_OF_INPUT: char = '\u{4}';
 
 /// Prints a prompt and reads a key as its answer; `None` after Ctrl-C.

@@ -502,8 +502,7 @@ pub fn group_of(api_version: &str) -> &str {
     api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
-/// Returns the value at a JSON pointer, as [`serde_json::Value::pointer`], without a copy of each part of a pointer that has
-/// no escapes.
+/// Returns the value at a JSON pointer, as [`serde_json::Value::pointer`] does. It copies no part of a pointer without escapes.
 pub(crate) fn value_at<'a>(content: &'a serde_json::Value, pointer: &str) -> Option<&'a serde_json::Value> {
     if pointer.is_empty() || pointer.contains('~') {
         return content.pointer(pointer);

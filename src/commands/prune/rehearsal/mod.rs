@@ -48,7 +48,7 @@ pub(super) struct Rehearsal<'a> {
     failures: BTreeMap<String, Failure>,
     /// Failures to find out about rights, by service account.
     unknown_rights: BTreeMap<String, Failure>,
-    /// Whether dry-runs are known to the servers of types, by the cluster that has them.
+    /// Types by cluster, each with true if its API server knows dry-runs.
     tries: BTreeMap<(Option<Arc<str>>, GroupKind), bool>,
     /// The guard of this tool counts as approving every deletion.
     as_approved: bool,

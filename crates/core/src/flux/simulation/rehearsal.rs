@@ -26,6 +26,7 @@ use crate::flux::apply::rights::RBAC;
 use crate::flux::build::objects::{BuiltObject, defined_kind};
 use crate::flux::kustomize_controller;
 use crate::flux::simulation::kustomization::dependencies::health::AwaitedHealth;
+use crate::flux::simulation::model::input::DryRunScope;
 use crate::flux::simulation::model::node::NodeId;
 use crate::flux::simulation::model::questions::{Answers, FinishedPreview, Needs, Progress};
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Standing};
@@ -188,12 +189,17 @@ impl Rehearsal {
     pub(super) fn finish(&self, state: &State<'_>, mut plan: Plan, answers: &Answers) -> Box<FinishedPreview> {
         let secrets = secret_mask(state);
         add_built_referrers(state, &mut plan);
-        let Some(scope) = &state.input.dry_runs else {
+        if let Some(scope) = &state.input.dry_runs {
+            plan = self.with_answers(state, plan, answers, scope);
+        } else {
             plan.set_without_dry_runs();
-            add_token_outcomes(state, &mut plan);
-            say_what_blocked_owners_delete(&mut plan);
-            return Box::new(FinishedPreview { plan, secrets });
-        };
+        }
+        add_token_outcomes(state, &mut plan);
+        say_what_blocked_owners_delete(&mut plan);
+        Box::new(FinishedPreview { plan, secrets })
+    }
+
+    fn with_answers(&self, state: &State<'_>, plan: Plan, answers: &Answers, scope: &DryRunScope) -> Plan {
         let mut dry_runs = DryRuns::collect(&self.asked, answers);
         dry_runs.retain_last_runs(&last_runs(state), &runs_before_suspension(state));
         if self.is_endless {
@@ -205,9 +211,7 @@ impl Rehearsal {
             plan.add_diffs(manifest_diffs(state, &plan));
         }
         plan.set_not_compared(not_compared);
-        add_token_outcomes(state, &mut plan);
-        say_what_blocked_owners_delete(&mut plan);
-        Box::new(FinishedPreview { plan, secrets })
+        plan
     }
 
     /// Returns the changes of a plan that the API server was not asked about yet.

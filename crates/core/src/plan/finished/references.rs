@@ -27,14 +27,14 @@ pub(super) fn add_references(plan: &mut Plan, index: &Index<'_>) {
     let snapshot = index.snapshot();
     let mut found = still_referenced(plan, snapshot);
     let mut perhaps: BTreeMap<ObjectId, String> = BTreeMap::new();
-    for found in &mut found {
-        found.users.retain(|user| !is_said_by_owner(plan, &user.object));
-        let open = found.users.iter().find_map(|user| Some((user, changing_owner(plan, index, &user.object)?)));
-        if let Some((user, owner)) = open {
-            let remark = format!("still needed unless {owner} changes that: {} {}", user.object, user.usage);
-            perhaps.insert(found.object.clone(), remark);
-        }
-        found.users.retain(|user| changing_owner(plan, index, &user.object).is_none());
+    for StillReferenced { object, users, .. } in &mut found {
+        users.retain(|user| !is_said_by_owner(plan, &user.object));
+        users.retain(|user| {
+            let Some(owner) = changing_owner(plan, index, &user.object) else { return true };
+            let remark = || format!("still needed unless {owner} changes that: {} {}", user.object, user.usage);
+            perhaps.entry(object.clone()).or_insert_with(remark);
+            false
+        });
     }
     found.retain(|found| !found.users.is_empty() || found.kept_by.is_some());
     plan.update_changes(|change| {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::archive::ChartFiles;
-use super::values::overlay;
+use super::values::overlay_at;
 use crate::private::Private;
 
 /// Number of folders of the template. Helm renders first what is in the most folders.
@@ -20,8 +20,7 @@ pub(super) fn set_by_template(files: &mut ChartFiles, numbers: &BTreeMap<Vec<Str
     let (mut values, mut template) = (Map::new(), String::new());
     for (path, number) in numbers {
         let (name, parents) = path.split_last()?;
-        let value = path.iter().rev().fold(json!(number), |value, name| json!({name: value}));
-        overlay(&mut values, value.as_object()?.clone());
+        overlay_at(&mut values, path, json!(number));
         let parents: String = parents.iter().map(|parent| format!(" {parent:?}")).collect();
         template += &format!("{{{{- $_ := set (index .Values{parents}) {name:?} (int64 {number}) }}}}");
     }

@@ -60,8 +60,8 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Returns true if both are the same values: helm-controller compares their digests, so neither comments nor the source of a
-    /// value count.
+    /// Returns true if both are the same values. helm-controller compares their digests, so that comments and sources of values do
+    /// not count.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.texts, &self.numbers) == (&other.texts, &other.numbers)
             || self.merged_by_go().is_some_and(|merged| other.merged_by_go() == Some(merged))
@@ -102,8 +102,7 @@ impl Values {
 
     fn overlay_numbers(&self, merged: &mut Map<String, Value>, written: impl Fn(i64) -> Value) {
         for (path, number) in &self.numbers {
-            let value = path.iter().rev().fold(written(*number), |value, name| json!({name: value}));
-            overlay(merged, value.as_object().cloned().unwrap_or_default());
+            overlay_at(merged, path, written(*number));
         }
     }
 
@@ -161,7 +160,7 @@ impl Values {
         let value = source.value(text)?;
         match value.as_i64() {
             Some(number) => _ = self.numbers.insert(names.into_iter().map(str::to_owned).collect(), number),
-            None => self.add_text(names.into_iter().rev().fold(value, |value, name| json!({name: value})).to_string()),
+            None => self.add_text(nested(&names, value).to_string()),
         }
         Ok(())
     }
@@ -309,6 +308,18 @@ fn make_floats(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(make_floats),
         Value::Object(fields) => fields.values_mut().for_each(make_floats),
         _ => {}
+    }
+}
+
+/// Returns a value in the maps of a path, from the outermost one on.
+fn nested(path: &[impl AsRef<str>], value: Value) -> Value {
+    path.iter().rev().fold(value, |value, name| json!({name.as_ref(): value}))
+}
+
+/// Sets the value at a path.
+pub(super) fn overlay_at(lower: &mut Map<String, Value>, path: &[impl AsRef<str>], value: Value) {
+    if let Value::Object(upper) = nested(path, value) {
+        overlay(lower, upper);
     }
 }
 

@@ -140,10 +140,14 @@ fn failure_of_child(state: &State<'_>, live: &Resource, applied: &AppliedObject)
         return None;
     }
     let [live, merged] = [(live.spec().clone(), Some(live)), (merged.as_written(), None)].map(|(spec, live)| {
-        let entries: Vec<Value> = live.into_iter().flat_map(|live| &live.object.managed_fields).filter(|entry| entry.applies)
+        let entries: Vec<Value> = live
+            .into_iter()
+            .flat_map(|live| &live.object.managed_fields)
+            .filter(|entry| entry.applies)
             .map(|entry| {
+                let (manager, subresource) = (&*entry.manager, &*entry.subresource);
                 let fields = json!({"f:spec": entry.spec});
-                json!({"operation": "Apply", "manager": &*entry.manager, "subresource": &*entry.subresource, "fieldsV1": fields})
+                json!({"operation": "Apply", "manager": manager, "subresource": subresource, "fieldsV1": fields})
             })
             .collect();
         json!({"spec": spec, "metadata": {"managedFields": entries}})

@@ -128,14 +128,27 @@ fn may_be_made_again(state: &State<'_>, dependent: &ObjectMetadata, owner: &Obje
 /// Makes the deletions unknown that an object causes, directly or through others, which is perhaps not deleted.
 pub(crate) fn spread_unknown(changes: &mut [Change]) {
     let unknown = changes.iter().filter(|change| change.action == Action::Unknown);
-    let mut reached: BTreeSet<ObjectId> = unknown.map(|change| change.object.id.clone()).collect();
+    let reached = unknown.map(|change| change.object.id.clone()).collect();
+    change_what_follows(changes, reached, |change, _| {
+        change.action = Action::Unknown;
+        true
+    });
+}
+
+/// Changes the deletions whose causes are the deletions of these objects, and in turn those that they cause. `change` gets a row and its
+/// cause, and returns false for a row that stays as it is, and does not count as a cause then.
+pub(super) fn change_what_follows(
+    changes: &mut [Change],
+    mut reached: BTreeSet<ObjectId>,
+    change: impl Fn(&mut Change, &ObjectId) -> bool,
+) {
     let mut is_growing = !reached.is_empty();
     while is_growing {
         is_growing = false;
-        for change in changes.iter_mut().filter(|change| change.is_deletion()) {
-            if change.cause.as_ref().is_some_and(|cause| reached.contains(cause)) {
-                change.action = Action::Unknown;
-                is_growing |= reached.insert(change.object.id.clone());
+        for row in changes.iter_mut().filter(|row| row.is_deletion()) {
+            let cause = row.cause.clone().filter(|cause| reached.contains(cause));
+            if cause.is_some_and(|cause| change(row, &cause)) {
+                is_growing |= reached.insert(row.object.id.clone());
             }
         }
     }

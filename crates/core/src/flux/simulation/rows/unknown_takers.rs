@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use super::cascade_rows::change_what_follows;
 use crate::flux::simulation::model::node::{Node, PassOutcome};
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::KustomizationSpec;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, text_at};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Actor, Certainty, Change, ReasonCode, if_deleted};
 
@@ -28,16 +29,13 @@ pub(super) fn doubt_what_may_be_taken(state: &State<'_>, changes: &mut [Change])
         change
             .make_race(format!("it stays if {name}, of which this tree does not have the objects, applies it before"));
     }
-    let mut is_growing = true;
-    while is_growing {
-        is_growing = false;
-        for change in changes.iter_mut().filter(|change| is_certain_deletion(change)) {
-            if let Some(cause) = change.cause.clone().filter(|cause| doubted.contains(cause)) {
-                change.make_race(if_deleted(&cause));
-                is_growing |= doubted.insert(change.object.id.clone());
-            }
+    change_what_follows(changes, doubted, |change, cause| {
+        let is_certain = change.certainty == Certainty::Certain;
+        if is_certain {
+            change.make_race(if_deleted(cause));
         }
-    }
+        is_certain
+    });
 }
 
 /// Returns true for a new Kustomization whose source has no planned files.
@@ -46,10 +44,6 @@ fn applies_unknown_objects(node: &Node) -> bool {
     pass.is_some_and(
         |pass| matches!(&pass.outcome, PassOutcome::Unknown(reason) if reason.code == ReasonCode::OtherSource),
     )
-}
-
-fn is_certain_deletion(change: &Change) -> bool {
-    change.is_deletion() && change.certainty == Certainty::Certain
 }
 
 /// Returns true for an object that kustomize-controller certainly deletes because its labels name the owner.
@@ -61,7 +55,8 @@ fn is_by_label(change: &Change) -> bool {
         ReasonCode::ChangedSpec,
         ReasonCode::ChangedVariables,
     ];
-    change.by == Actor::KustomizeController && is_certain_deletion(change) && by_label.contains(&change.reason.code)
+    let is_certain = change.is_deletion() && change.certainty == Certainty::Certain;
+    is_certain && change.by == Actor::KustomizeController && by_label.contains(&change.reason.code)
 }
 
 /// Returns false for a Kustomization that leaves its objects behind when it is deleted.
@@ -75,6 +70,6 @@ fn loses_something(state: &State<'_>, change: &Change) -> bool {
 fn may_apply(state: &State<'_>, taker: &Node, id: &ObjectId) -> bool {
     let Some(pass) = taker.last_pass() else { return false };
     let is_there = state.target_of_pass(&taker.id.key, &pass.spec).is_ok_and(|cluster| cluster == id.cluster);
-    let namespace = pass.spec.value().pointer("/targetNamespace").and_then(|value| value.as_str());
-    is_there && (id.namespace.is_empty() || namespace.is_none_or(|namespace| namespace == &*id.namespace))
+    let namespace = text_at(pass.spec.value(), "/targetNamespace");
+    is_there && (id.namespace.is_empty() || namespace.is_empty() || *namespace == *id.namespace)
 }

@@ -202,11 +202,11 @@ fn taken_over(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<
 /// hook can be of any namespace, and whoever wrote the chart may have made it one that is not rendered here.
 fn stake(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<&'static str> {
     let specs = comparison.state().specs_after(id);
-    let mut specs_here = specs.iter().filter(|spec| {
+    let is_here = specs.iter().any(|spec| {
         is_in_tree(comparison.state(), id, spec)
             || (first_chart(comparison, id, spec, None).is_ok() && values(comparison, id, spec, true).is_ok())
     });
-    if specs_here.next().is_some() {
+    if is_here {
         return Some(
             "its release will be installed, and a hook of its chart, or a failed installation, may delete what has the same name \
              in any namespace",

@@ -335,9 +335,13 @@ impl Attempt<'_> {
 
     /// Returns true if Helm applied objects of the last release on the server.
     fn was_applied_on_server(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
+        self.live_objects(comparison).any(ReleaseChanges::is_applied)
+    }
+
+    /// Returns the live objects of the last release.
+    fn live_objects<'c>(&'c self, comparison: &'c Comparison<'_, '_, '_>) -> impl Iterator<Item = &'c ObjectMetadata> {
         let objects = self.old.into_iter().flat_map(|old| &old.objects);
-        let mut live = objects.filter_map(|id| comparison.state().live_object(id));
-        live.any(ReleaseChanges::is_applied)
+        objects.filter_map(|id| comparison.state().live_object(id))
     }
 
     /// Returns true if the action removes what only the last manifest has, which an apply does not show: Helm patches the objects, or it
@@ -515,9 +519,8 @@ impl Attempt<'_> {
     /// Returns true if it is known that Helm does not apply the objects on the server.
     fn is_known_to_patch(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
         let is_named = self.kind == ActionKind::Install || text_at(self.spec, "/upgrade/serverSideApply") == "disabled";
-        let objects = self.old.into_iter().flat_map(|old| &old.objects);
-        let mut live = objects.filter_map(|id| comparison.state().live_object(id));
-        !self.is_applied_on_server(comparison) && (is_named || live.any(|object| !object.managed_fields.is_empty()))
+        let has_managers = || self.live_objects(comparison).any(|object| !object.managed_fields.is_empty());
+        !self.is_applied_on_server(comparison) && (is_named || has_managers())
     }
 
     /// Returns true if the namespace of an object does not exist yet and is created by the change.
