@@ -17,7 +17,8 @@ use crate::plan::{Actor, Certainty, Change, ReasonCode, if_deleted};
 /// Makes deletions by kustomize-controller depend on new Kustomizations of which no planned source has the objects.
 pub(super) fn doubt_what_may_be_taken(state: &State<'_>, changes: &mut [Change]) {
     let takers: Vec<&Node> = state.nodes.iter().filter(|node| applies_unknown_objects(node)).collect();
-    if takers.is_empty() {
+    // Without any of these sources, nothing that creates one is applied either.
+    if takers.iter().all(|taker| lacks_source(state, taker)) {
         return;
     }
     let mut doubted = BTreeSet::new();
@@ -44,6 +45,12 @@ fn applies_unknown_objects(node: &Node) -> bool {
     pass.is_some_and(
         |pass| matches!(&pass.outcome, PassOutcome::Unknown(reason) if reason.code == ReasonCode::OtherSource),
     )
+}
+
+/// Returns true for a Kustomization that applies nothing, because its source does not exist and nothing creates it.
+fn lacks_source(state: &State<'_>, taker: &Node) -> bool {
+    let source = taker.last_pass().map(|pass| pass.spec.source(&taker.id.key.namespace));
+    source.is_some_and(|source| state.stays_absent(&source.object()))
 }
 
 /// Returns true for an object that kustomize-controller certainly deletes because its labels name the owner.

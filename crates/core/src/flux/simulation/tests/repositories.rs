@@ -273,6 +273,8 @@ fn a_new_kustomization_of_another_repository_may_take_over_what_is_deleted() {
     let certain = set(&["delete a", "delete b", "delete c", "delete k"]);
     assert_eq!(rows(json!({"targetNamespace": "elsewhere"}), &as_it_is), certain, "it applies nothing here");
     assert_eq!(rows(json!({"suspend": true}), &as_it_is), certain, "it applies nothing");
+    let missing = json!({"sourceRef": {"kind": "GitRepository", "name": "missing"}});
+    assert_eq!(rows(missing, &as_it_is), certain, "it applies nothing without its source");
     let orphans = |cluster: &mut TestCluster| {
         cluster.kustomization("k").content["spec"]["deletionPolicy"] = "Orphan".into();
     };
