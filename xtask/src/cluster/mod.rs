@@ -8,6 +8,7 @@ mod artifact;
 pub mod audit;
 pub mod command;
 mod keys;
+mod kubectl;
 mod process;
 mod publish;
 mod specs;
@@ -17,21 +18,20 @@ pub mod wait;
 mod watchdog;
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
+use self::kubectl::Kubectl;
+pub(crate) use self::kubectl::kubectl;
 use self::process::Spec;
 pub use self::publish::chart_field;
 pub use self::specs::free_port;
 use self::state::State;
 use self::watchdog::Watchdog;
-use crate::controlplane::bin;
 use crate::{lock, say, target_dir};
 
 /// Parts of Flux in a cluster.
@@ -74,22 +74,11 @@ pub struct Options {
 pub struct Cluster {
     dir: PathBuf,
     state: Mutex<State>,
+    kubectl: Kubectl,
     /// Dropping this value stops the cluster.
     owned: bool,
     /// Set for a temporary cluster: dropping it also removes the folder.
     watchdog: Option<Watchdog>,
-}
-
-/// Returns the command that runs kubectl as admin of the cluster in `dir`.
-pub(crate) fn kubectl(dir: &Path) -> Command {
-    let mut command = Command::new(bin("kubectl"));
-    command
-        .arg("--kubeconfig")
-        .arg(access::kubeconfig(dir, access::ADMIN))
-        // kubectl caches discovery by port, and another cluster may have used the port before.
-        .env("KUBECACHEDIR", dir.join("cache"))
-        .env("KUBERC", "off");
-    command
 }
 
 impl Cluster {
@@ -114,14 +103,14 @@ impl Cluster {
         let dir = std::path::absolute(dir.as_ref())?;
         let state = State::read(&dir)?.filter(|state| state.alive().next().is_some());
         let state = state.with_context(|| format!("no cluster runs in {}", dir.display()))?;
-        Ok(Self { dir, state: Mutex::new(state), owned: false, watchdog: None })
+        Ok(Self { dir, state: Mutex::new(state), kubectl: Kubectl::default(), owned: false, watchdog: None })
     }
 
     /// Stops the cluster in `dir`, also after a crash of the process that started it. It may be stopped already.
     pub fn down(dir: impl AsRef<Path>) -> Result<()> {
         let dir = std::path::absolute(dir.as_ref())?;
         let Some(state) = State::read(&dir)? else { return Ok(()) };
-        let cluster = Self { dir, state: Mutex::new(state), owned: false, watchdog: None };
+        let cluster = Self { dir, state: Mutex::new(state), kubectl: Kubectl::default(), owned: false, watchdog: None };
         // A process that was forked and has not executed its program yet has inherited the lock.
         drop(cluster.launch_lock()?);
         cluster.stop_all(Duration::from_secs(5))
@@ -164,23 +153,7 @@ impl Cluster {
 
     /// Runs kubectl as admin with `input` on stdin, such as a manifest for `apply -f -`, and returns its output.
     pub fn kubectl_stdin(&self, args: &[&str], input: &str) -> Result<String> {
-        let mut child = kubectl(&self.dir)
-            .args(args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("cannot run the cluster's kubectl")?;
-        let stdin = child.stdin.take();
-        let output = std::thread::scope(|scope| {
-            // Write while the output is read; otherwise both sides can block. An error means that kubectl read no input.
-            scope.spawn(|| stdin.map(|mut stdin| stdin.write_all(input.as_bytes())));
-            child.wait_with_output()
-        })?;
-        if !output.status.success() {
-            bail!("kubectl {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-        }
-        String::from_utf8(output.stdout).context("kubectl printed output that is not UTF-8")
+        self.kubectl.run(&self.dir, args, input)
     }
 
     /// Returns the URL of the folder `artifacts` of this cluster, such as for a chart repository.
@@ -256,7 +229,7 @@ impl Cluster {
         let state = State::default();
         state.write(&dir)?;
         let watchdog = options.dir.is_none().then(|| Watchdog::start(&dir)).transpose()?;
-        Ok(Self { dir, state: Mutex::new(state), owned: true, watchdog })
+        Ok(Self { dir, state: Mutex::new(state), kubectl: Kubectl::default(), owned: true, watchdog })
     }
 
     /// Starts a process and records it in `pids.json`.
