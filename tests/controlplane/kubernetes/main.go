@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/component-base/cli"
@@ -41,8 +42,8 @@ type exit struct {
 	code    int
 }
 
-// creating guards the globals that the creation of a command writes.
-var creating sync.Mutex
+// starting guards the globals that kubectl writes until a command runs.
+var starting sync.Mutex
 
 func main() {
 	util.BehaviorOnFatal(func(message string, code int) { panic(exit{message, code}) })
@@ -88,14 +89,20 @@ func run(given command) (done result) {
 		defer os.Remove(file)
 		given.Args[at] = file
 	}
-	creating.Lock()
+	starting.Lock()
+	started := sync.OnceFunc(starting.Unlock)
+	defer started()
 	flags := genericclioptions.NewConfigFlags(true).WithDiscoveryBurst(300).WithDiscoveryQPS(50.0)
 	kubectl := cmd.NewKubectlCommand(cmd.KubectlOptions{
 		Arguments:   append([]string{"kubectl"}, given.Args...),
 		ConfigFlags: flags.WithWarningPrinter(streams),
 		IOStreams:   streams,
 	})
-	creating.Unlock()
+	prepare := kubectl.PersistentPreRunE
+	kubectl.PersistentPreRunE = func(command *cobra.Command, args []string) error {
+		defer started()
+		return prepare(command, args)
+	}
 	kubectl.SetArgs(given.Args)
 	kubectl.SetIn(streams.In)
 	kubectl.SetOut(streams.Out)

@@ -3,6 +3,7 @@
 //! Tests ask a cluster many times a second, and the start of kubectl was a third of all work of the live tests.
 
 use std::collections::HashMap;
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -79,7 +80,7 @@ impl Kubectl {
 
 impl Server {
     fn start(dir: &Path) -> Result<Self> {
-        let log = std::fs::File::create(dir.join("logs/kubectl-server.log"))?;
+        let log = OpenOptions::new().create(true).append(true).open(dir.join("logs/kubectl-server.log"))?;
         let mut process = program("kubectl-server", dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
