@@ -79,14 +79,18 @@ fn misplaced_flag(command: &Command, matches: &ArgMatches) -> Option<Error> {
 /// Rejects what `plan --show` would ignore: it shows a plan that was made before.
 fn ignored_by_show(root: &Command, matches: &ArgMatches) -> Option<Error> {
     let given = matches.subcommand_matches("plan")?;
-    let is_typed = |id: &str| given.value_source(id) == Some(ValueSource::CommandLine);
-    let mut arguments = root.find_subcommand("plan").filter(|_| is_typed("show"))?.get_arguments();
+    let mut arguments = root.find_subcommand("plan").filter(|_| is_typed(given, "show"))?.get_arguments();
     let ignored = arguments.find(|argument| {
         let id = argument.get_id().as_str();
-        is_typed(id) && !BESIDE_SHOW.contains(&id)
+        is_typed(given, id) && !BESIDE_SHOW.contains(&id)
     })?;
     let error = Error::usage(format!("{ignored} cannot be used with --show"));
     Some(error.hint("leave it out: --show changes nothing of the plan in FILE"))
+}
+
+/// Returns true if the command line has an argument, rather than its default.
+fn is_typed(given: &ArgMatches, id: &str) -> bool {
+    given.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// Rejects an empty `-n` of a verb that reads the whole cluster without one. For kubectl an empty value is none, so a
@@ -148,11 +152,10 @@ impl<'a> UsageContext<'a> {
                 let lower = verb.to_lowercase();
                 let same =
                     self.command.find_subcommand(&lower).map(|known| format!("did you mean {}?", known.get_name()));
-                let alike = || self.nearest_command(&lower).map(|near| format!("did you mean {near}?"));
                 let hint = same
                     .or_else(|| other_name(&lower))
                     .or_else(|| suggestion(error, ContextKind::SuggestedSubcommand))
-                    .or_else(alike);
+                    .or_else(|| self.nearest_command(&lower).map(|near| format!("did you mean {near}?")));
                 (format!("unknown command {verb:?} for `{}`", path_of(self.command)), hint)
             }
             ErrorKind::InvalidValue => {
@@ -218,15 +221,15 @@ impl<'a> UsageContext<'a> {
 /// Returns true if the word after a flag is its value. Of several short flags in one word, the first that takes a value
 /// has the rest of the word as its value.
 fn takes_next_word(command: &Command, flag: &str) -> bool {
-    let takes_word = |argument: &&clap::Arg| {
+    let mut arguments = command.get_arguments().filter(|argument| {
         argument.get_action().takes_values()
             && !argument.is_require_equals_set()
             && argument.get_num_args().is_none_or(|number| number.min_values() > 0)
-    };
+    });
     if let Some(long) = flag.strip_prefix("--") {
-        return command.get_arguments().filter(takes_word).any(|argument| argument.get_long() == Some(long));
+        return arguments.any(|argument| argument.get_long() == Some(long));
     }
-    let shorts: Vec<char> = command.get_arguments().filter(takes_word).filter_map(clap::Arg::get_short).collect();
+    let shorts: Vec<char> = arguments.filter_map(clap::Arg::get_short).collect();
     flag.find(&*shorts).is_some_and(|at| flag[at..].chars().count() == 1)
 }
 

@@ -118,18 +118,17 @@ fn types_of_flux(served: &[ResourceType]) -> impl Iterator<Item = &ResourceType>
 /// Returns the error for the name of these objects in place of a TYPE; `None` without objects. `place` is the namespace of the
 /// command, or `None` for all, and whether a flag says so.
 fn type_is_missing(
-    mut found: Vec<(&ResourceType, &ObjectId)>,
+    found: Vec<(&ResourceType, &ObjectId)>,
     (place, is_given): (Option<&str>, bool),
     (verb, flags): (&str, &str),
     words: &[String],
 ) -> Option<Error> {
-    let is_here = |id: &ObjectId| place.is_none_or(|place| place == &*id.namespace);
-    if found.iter().any(|(_, id)| is_here(id)) {
-        found.retain(|(_, id)| is_here(id));
-    }
+    let (here, elsewhere): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(_, id)| place.is_none_or(|place| place == &*id.namespace));
+    let is_here = !here.is_empty();
+    let found = if is_here { here } else { elsewhere };
     let (kind, id) = found.first()?;
     let (singular, namespace, word) = (&kind.singular, &id.namespace, &id.name);
-    let is_here = is_here(id);
     let flag = if is_here && !is_given { String::new() } else { format!(" -n {namespace}") };
     let mut what: Vec<String> = found.iter().map(|(kind, _)| format!("{} {word}", kind.singular)).collect();
     what.dedup();

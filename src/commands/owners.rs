@@ -111,8 +111,8 @@ pub fn named(words: &[String]) -> Result<Vec<String>> {
                 let error = Error::usage("a separate KIND cannot be used together with KIND/NAME");
                 return Err(error.hint("write KIND NAME... or KIND/NAME..."));
             }
-            let of_kind = |kind| names.iter().map(move |name| format!("{kind}/{name}"));
-            Ok(kinds.split(',').flat_map(of_kind).collect())
+            let named = kinds.split(',').flat_map(|kind| names.iter().map(move |name| format!("{kind}/{name}")));
+            Ok(named.collect())
         }
         _ => {
             words.iter().try_for_each(|word| parse(word).map(drop))?;

@@ -57,8 +57,9 @@ impl SelectedObjects {
     /// Fails if the user may read none of the types, in this namespace or in all. A document has the gaps instead.
     pub(crate) fn ensure_readable(&self, namespace: Option<&str>) -> Result<()> {
         let forbidden = self.gaps.iter().filter(|gap| gap.kind == GapKind::Forbidden);
-        let is_unread = |kind: &ResourceType| forbidden.clone().any(|gap| gap.subject == kind.resource());
-        let Some(gap) = forbidden.clone().next().filter(|_| self.types.iter().all(is_unread)) else { return Ok(()) };
+        let mut types = self.types.iter();
+        let is_unread = types.all(|kind| forbidden.clone().any(|gap| gap.subject == kind.resource()));
+        let Some(gap) = forbidden.clone().next().filter(|_| is_unread) else { return Ok(()) };
         let message = &gap.message;
         let message = match namespace {
             _ if self.types.len() == 1 => format!("Error from server (Forbidden): {message}"),

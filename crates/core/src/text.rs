@@ -43,8 +43,8 @@ pub fn shell_word(value: &str) -> String {
 
 /// Returns a word that a shell reads as it is, that is no flag, and that holds no password; `None` if it is another one.
 pub fn plain_word(word: &str) -> Option<&str> {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-+/:".contains(c);
-    (!word.is_empty() && !word.starts_with('-') && word.chars().all(is_plain)).then_some(word)
+    let is_plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "._-+/:".contains(c));
+    (is_plain && !word.is_empty() && !word.starts_with('-')).then_some(word)
 }
 
 /// Returns `and 2 more` if a list of `total` items is cut at `limit`.

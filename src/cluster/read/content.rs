@@ -45,9 +45,9 @@ pub(crate) async fn read_data(cluster: &Cluster, reference: &DataRef) -> Result<
 /// kept but what `ReleaseRecords` has.
 pub(crate) async fn read_records(cluster: &Cluster, types: &[ResourceType], query: &RecordsQuery) -> RecordsAnswer {
     // Another name has no place in a selector, and Helm refuses it.
-    let is_plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
+    let is_plain = query.name.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c));
     let secrets: Vec<ResourceType> = types.iter().filter(|kind| kind.is("", "Secret")).cloned().collect();
-    if secrets.is_empty() || !is_plain(&query.name) || !is_path_segment(&query.namespace) {
+    if secrets.is_empty() || !is_plain || !is_path_segment(&query.namespace) {
         return RecordsAnswer::Unreadable(format!("Helm keeps no records of a release {:?}", query.name));
     }
     let selector = format!("name={},owner=helm", query.name);

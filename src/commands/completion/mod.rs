@@ -75,10 +75,11 @@ pub fn complete(args: &CompleteArgs, session: &mut Session, root: Command) -> Re
 pub fn called_by_name(root: impl FnOnce() -> Command) -> Option<Result<ExitCode>> {
     let mut words = std::env::args_os();
     let name = words.next()?;
-    Path::new(&name).file_name()?.to_str()?.starts_with(COMPLETER).then(|| {
-        let words: Vec<_> = words.collect();
-        answer(&words, &mut Terminal::process(), root())
-    })
+    Path::new(&name)
+        .file_name()?
+        .to_str()?
+        .starts_with(COMPLETER)
+        .then(|| answer(&words.collect::<Vec<_>>(), &mut Terminal::process(), root()))
 }
 
 /// Never fails because of the words: a failure would make the shell forget what was typed.

@@ -57,8 +57,8 @@ impl Asked<'_> {
         if id.is("", "Namespace") {
             return self.namespace == Some(&*id.name) && snapshot.object(id).is_none();
         }
-        let defines = |(plural, group): (&str, &str)| is_unserved_name(self.word, plural, group);
-        self.types.is_empty() && id.is(CRD.0, CRD.1) && id.name.split_once('.').is_some_and(defines)
+        let defined = id.name.split_once('.').filter(|_| self.types.is_empty() && id.is(CRD.0, CRD.1));
+        defined.is_some_and(|(plural, group)| is_unserved_name(self.word, plural, group))
     }
 }
 
@@ -116,11 +116,17 @@ pub(super) async fn run(args: &InventoryArgs, session: &mut Session) -> Result<E
         return resource_args::served_types(word, &snapshot).map(|_| ExitCode::Done);
     };
     let commit = search.removal.as_ref().map(|removal| &removal.commit).or(search.last.as_ref());
-    let has_commit = |revision: &str| checkout.has_in_history(commit_of(revision)?, &commit?.sha);
     let merge = search.removal.as_ref().and_then(|removal| removal.merged_by.as_ref());
     let landed = merge.or(commit).and_then(|commit| commit.date);
-    let applied: Vec<Applied> =
-        search.owners.iter().filter_map(|owner| Applied::read(owner, &snapshot, landed, has_commit)).collect();
+    let applied: Vec<Applied> = search
+        .owners
+        .iter()
+        .filter_map(|owner| {
+            Applied::read(owner, &snapshot, landed, |revision| {
+                checkout.has_in_history(commit_of(revision)?, &commit?.sha)
+            })
+        })
+        .collect();
     let events = events(&object, &mut search, &snapshot, args, session).await?;
     let undeclared = undeclared(&search, &events);
     search.gaps.extend(undeclared);

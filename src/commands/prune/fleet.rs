@@ -224,9 +224,10 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
 fn on_threads<T: Send, R: Send>(tasks: Vec<T>, task: impl AsyncFn(T) -> R + Sync) -> Vec<R> {
     let (runtime, number) = (Handle::current(), tasks.len());
     let queue = Mutex::new(tasks.into_iter().enumerate());
-    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work =
-        || -> Vec<(usize, R)> { iter::from_fn(next).map(|(at, given)| (at, runtime.block_on(task(given)))).collect() };
+    let work = || -> Vec<(usize, R)> {
+        let own = iter::from_fn(|| queue.lock().unwrap_or_else(PoisonError::into_inner).next());
+        own.map(|(at, given)| (at, runtime.block_on(task(given)))).collect()
+    };
     let mut results: Vec<(usize, R)> = block_in_place(|| {
         thread::scope(|scope| {
             let workers: Vec<_> = (0..CLUSTERS_AT_ONCE.min(number)).map(|_| scope.spawn(work)).collect();
@@ -315,8 +316,10 @@ fn show_fleet(
     let deletes = fleet.plans().any(|(_, plan)| plan.deletions().next().is_some());
     let exit = if planning.detailed_exitcode && deletes && gaps == ExitCode::Done { ExitCode::Found } else { gaps };
     let flags = args.tree.handover_flags();
-    let flags = |name: &str| selecting.get(name).map_or(flags.clone(), |of_cluster| format!("{of_cluster}{flags}"));
-    let lossless = fleet.plans().find_map(|(name, plan)| show::way_without_loss(plan, &flags(name)));
+    let lossless = fleet.plans().find_map(|(name, plan)| {
+        let of_cluster = selecting.get(name).map(String::as_str).unwrap_or_default();
+        show::way_without_loss(plan, &format!("{of_cluster}{flags}"))
+    });
     if fleet.alarms().is_empty() {
         lossless.into_iter().for_each(|way| session.terminal.hint(&way));
         return judged.map(|()| exit);

@@ -60,9 +60,10 @@ pub(super) fn find(
         match into_branch(&found, branch, checked_out.as_deref(), snapshot) {
             Some(into) => {
                 let sources = found.branches.remove(&into).unwrap_or_default();
-                let is_theirs = |url: &str| sources.iter().any(|id| matching::has_address(snapshot, id, url));
-                let remote =
-                    remotes.into_iter().find(|(_, url)| is_theirs(url)).map(|(name, _)| name).unwrap_or_default();
+                let theirs = remotes
+                    .into_iter()
+                    .find(|(_, url)| sources.iter().any(|id| matching::has_address(snapshot, id, url)));
+                let remote = theirs.map(|(name, _)| name).unwrap_or_default();
                 tree.pinned = found.other_refs(Some(&into));
                 tree.folders.extend(sources.iter().map(|id| (id.clone(), checkout.top().to_path_buf())));
                 tree.merged = Some(MergedCheckout { checkout, into, sources, remote });

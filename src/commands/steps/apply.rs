@@ -206,8 +206,9 @@ async fn take(
         act.carry_out(cluster, snapshot).await?;
         session.terminal.status(&act.command());
     }
-    let mut say = |missing: &str| session.terminal.status(&format!("waiting for {missing}"));
-    by_hand.wait(cluster, snapshot, args.timeout, &mut say).await
+    by_hand
+        .wait(cluster, snapshot, args.timeout, |missing| session.terminal.status(&format!("waiting for {missing}")))
+        .await
 }
 
 /// Asks before settings of objects are changed.

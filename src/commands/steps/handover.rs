@@ -175,9 +175,11 @@ async fn plan(
         last.for_each(|(_, step)| step.title = format!("once its plan is complete, {}", step.title));
     }
     let merged = &found.set_before | &merged_files(&roles, &steps);
-    let merging = roles.iter().position(|role| *role != Role::Hold);
     // The last step may be a commit that only takes settings back.
-    let merging = merging.filter(|at| roles[*at] == Role::HeldChange || steps[*at].patches.is_empty());
+    let merging = roles
+        .iter()
+        .position(|role| *role != Role::Hold)
+        .filter(|at| roles[*at] == Role::HeldChange || steps[*at].patches.is_empty());
     if let Some(step) = merging.and_then(|at| steps.get_mut(at)) {
         let set_by = if step.number == 1 { "earlier steps" } else { "step 1" };
         step.notes.extend(merge_note(&merged, set_by, found.into.as_deref()));
@@ -244,11 +246,11 @@ fn staying(sources: &[SourceId], plan: &FinishedPlan) -> Vec<SourceId> {
 
 /// Returns the files of the first step's settings that the change does not have: a merge of Git keeps them all the same, or finds a conflict.
 fn merged_files(roles: &[Role], steps: &[HandoverStep]) -> BTreeSet<String> {
-    let files = |role: Role| -> BTreeSet<&str> {
+    let [held, changed] = [Role::Hold, Role::HeldChange].map(|role| -> BTreeSet<&str> {
         let of_role = roles.iter().zip(steps).filter(|(found, _)| **found == role);
         of_role.flat_map(|(_, step)| &step.patches).map(|patch| &*patch.file).collect()
-    };
-    (&files(Role::Hold) - &files(Role::HeldChange)).into_iter().map(str::to_owned).collect()
+    });
+    held.difference(&changed).map(|file| (*file).to_owned()).collect()
 }
 
 /// Says which Kustomizations keep their old names in a step.
@@ -337,8 +339,12 @@ impl Steps for Moving<'_> {
     }
 
     fn end(&self, snapshot: &Snapshot) -> Result<String> {
-        let is_lost = |id: &ObjectId, uid: &str| snapshot.object(id).is_none_or(|live| &*live.uid != uid);
-        let lost: Vec<&ObjectId> = self.kept.iter().filter(|(id, uid)| is_lost(id, uid)).map(|(id, _)| id).collect();
+        let lost: Vec<&ObjectId> = self
+            .kept
+            .iter()
+            .filter(|(id, uid)| snapshot.object(id).is_none_or(|live| live.uid != **uid))
+            .map(|(id, _)| id)
+            .collect();
         if !lost.is_empty() {
             let message = format!(
                 "after the last step, these are not the objects that they were: {}",
@@ -432,10 +438,10 @@ impl Role {
             let rows = plan.owners().iter().filter(move |row| row.outcome == outcome);
             rows.filter_map(|row| object_of(&row.owner))
         };
-        let live = |id: ObjectId| {
+        let gone = owners(Outcome::Deleted).filter_map(|id| {
             let uid = before.object(&id)?.uid.clone();
             Some((id, uid))
-        };
+        });
         // One that is not ready anyway, and that the step does not change, is not waited for.
         let changed: BTreeSet<ObjectId> =
             plan.changes().iter().filter_map(|change| object_of(change.owner.as_ref()?)).collect();
@@ -445,11 +451,14 @@ impl Role {
             .owners()
             .iter()
             .filter(|row| row.reason.code == ReasonCode::ReleaseUpgraded)
-            .filter_map(|row| object_of(&row.owner));
-        let revision = |id: &ObjectId| release_revision(&before.resource(id)?.content);
+            .filter_map(|row| object_of(&row.owner))
+            .filter_map(|id| {
+                let revision = release_revision(&before.resource(&id)?.content)?;
+                Some((id, revision))
+            });
         Awaited {
-            gone: owners(Outcome::Deleted).filter_map(live).collect(),
-            upgraded: upgraded.filter_map(|id| revision(&id).map(|revision| (id, revision))).collect(),
+            gone: gone.collect(),
+            upgraded: upgraded.collect(),
             applied: owners(Outcome::Applies).filter(is_well).collect(),
             ..Awaited::default()
         }

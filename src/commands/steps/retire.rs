@@ -293,13 +293,14 @@ fn acts(step: &FoundStep) -> Vec<Act> {
 ///
 /// The finalizer of a namespace is in its spec.
 fn awaited_by(step: &FoundStep) -> Awaited {
-    let live = |id: &ObjectId| Some((id.clone(), step.before.object(id)?.uid.clone()));
-    let held = step.plan.deletions().map(|change| &change.object.id);
-    let is_held = |id: &ObjectId| step.before.object(id).is_some_and(|object| !object.finalizers.is_empty());
-    let held = held.filter(|id| GraveKind::of(id) == Some(GraveKind::Namespaces) || is_held(id));
+    let held = step.plan.deletions().map(|change| &change.object.id).filter(|id| {
+        let has_finalizer = step.before.object(id).is_some_and(|object| !object.finalizers.is_empty());
+        has_finalizer || GraveKind::of(id) == Some(GraveKind::Namespaces)
+    });
+    let awaited = step.removes.iter().chain(held);
     let set = if step.removes.is_empty() { &step.keeping } else { &BTreeSet::new() };
     Awaited {
-        gone: step.removes.iter().chain(held).filter_map(live).collect(),
+        gone: awaited.filter_map(|id| Some((id.clone(), step.before.object(id)?.uid.clone()))).collect(),
         set: set.iter().map(|id| (id.clone(), Hold::Delete)).collect(),
         ..Awaited::default()
     }
@@ -354,12 +355,11 @@ fn way_back(prepares: bool, has_patches: bool, has_commands: bool) -> &'static s
 }
 
 fn removed(removes: &BTreeSet<ObjectId>) -> String {
-    let name = |id: &ObjectId| {
-        let id = id.shown();
+    let names = removes.iter().map(ObjectId::shown).map(|id| {
         let place = if id.namespace.is_empty() { String::new() } else { format!(" -n {}", id.namespace) };
         format!("{}/{}{place}", id.kind.to_lowercase(), id.name)
-    };
-    format!("remove {}", join_limited(removes.iter().map(name).collect::<Vec<_>>(), NAMED))
+    });
+    format!("remove {}", join_limited(names, NAMED))
 }
 
 #[cfg(test)]

@@ -49,8 +49,10 @@ pub(super) fn fleet_page<'a>(fleet: &Fleet, plans: &'a [CommonPlan]) -> Page<'a>
         let hint = remedies(fleet.alarms().iter().map(|alarm| &alarm.part));
         page.notices.push((Tone::Info, Prose::from(format!("Hint: {hint}."))));
     }
-    let gap = |gap: &Prose| gap.parts().iter().fold(Prose::from("Gap: "), |text, part| text.part(part.clone()));
-    page.notices.extend(gaps.iter().map(|sentence| (Tone::Warn, gap(sentence))));
+    for sentence in &gaps {
+        let text = sentence.parts().iter().fold(Prose::from("Gap: "), |text, part| text.part(part.clone()));
+        page.notices.push((Tone::Warn, text));
+    }
     for CommonPlan { clusters, plan, differing } in plans {
         let place = fleet.place(clusters);
         if let Some(words) = fleet::differing_words(*differing) {
@@ -115,11 +117,11 @@ fn sections(plan: &Plan) -> Vec<Section<'_>> {
     let diffs: HashMap<&ObjectId, &str> = plan.diffs().iter().map(|diff| (&diff.object, &*diff.text)).collect();
     let groups = groups(plan);
     let shown: HashSet<&OwnerId> = groups.iter().filter_map(|group| group.owner).collect();
-    let section = |block| match block {
+    let of_blocks = blocks(plan, groups).into_iter().map(|block| match block {
         Block::One(group) => section(plan, &group, &diffs),
         Block::Alike(alike) => section_of_alike(plan, &alike),
-    };
-    let mut sections: Vec<Section<'_>> = blocks(plan, groups).into_iter().map(section).collect();
+    });
+    let mut sections: Vec<Section<'_>> = of_blocks.collect();
     let mut rest = Section::new("Owners without changes");
     let silent = plan.owners().iter().filter(|row| !shown.contains(&row.owner));
     rest.rows.extend(silent.map(|row| owner_row(row, &row.reason.text())));

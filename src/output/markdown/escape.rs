@@ -78,8 +78,8 @@ fn without_punctuation(word: &str) -> (&str, &str, &str) {
 
 /// Returns true for a number, and for a word of letters, also with a dash or an apostrophe in it.
 fn is_plain_word(word: &str) -> bool {
-    let is_letter = |byte: u8| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'\'');
-    word.bytes().all(|byte| byte.is_ascii_digit()) || word.bytes().all(is_letter)
+    word.bytes().all(|byte| byte.is_ascii_digit())
+        || word.bytes().all(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'-' | b'\''))
 }
 
 /// Returns text as code in a line of HTML, where Markdown does not apply.

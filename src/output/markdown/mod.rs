@@ -70,11 +70,11 @@ pub fn render_fleet(fleet: &Fleet) -> String {
 fn comment(mut comment: String, mut sections: Vec<OwnerSection<'_>>) -> String {
     let all = sections.iter().map(|section| section.rows.len()).sum::<usize>();
     let mut headings = 0;
-    let fitting = |section: &OwnerSection<'_>| {
+    let fitting = sections.iter().take_while(|section| {
         headings += section.cost();
         headings <= HEADINGS
-    };
-    let kept = sections.iter().map(fitting).take_while(|fits| *fits).count();
+    });
+    let kept = fitting.count();
     let dropped = sections.split_off(kept);
     let spent: usize = sections.iter().map(OwnerSection::cost).sum();
     let mut room = (LIMIT - TAIL).saturating_sub(comment.len() + spent);
@@ -206,11 +206,11 @@ fn count_by_kind<'a>(
 
 /// Returns the sections of a plan, which are the same in the clusters that `place` names.
 fn sections<'a>(plan: &'a Plan, place: &str) -> Vec<OwnerSection<'a>> {
-    let section = |block| match block {
+    let sections = blocks(plan, groups(plan)).into_iter().map(|block| match block {
         Block::One(group) => section(plan, group, place),
         Block::Alike(alike) => section_of_alike(plan, &alike, place),
-    };
-    blocks(plan, groups(plan)).into_iter().map(section).collect()
+    });
+    sections.collect()
 }
 
 /// Returns the section of several owners with the same outcome for the same reason.

@@ -52,19 +52,24 @@ impl<'p> Alike<'p> {
 /// Returns the remarks of owners that share the first one, each after the owners that it is about.
 pub(crate) fn remarks(owners: &[&OwnerOutcome]) -> Vec<String> {
     let Some(first) = owners.first() else { return vec![] };
-    let about = |at: usize| match at {
-        _ if owners.len() == 1 => "",
-        0 => "each: ",
-        _ => "the first: ",
-    };
-    first.reason.remarks.iter().enumerate().map(|(at, remark)| format!("{}{remark}", about(at))).collect()
+    let remarks = first.reason.remarks.iter().enumerate().map(|(at, remark)| match at {
+        _ if owners.len() == 1 => remark.clone(),
+        0 => format!("each: {remark}"),
+        _ => format!("the first: {remark}"),
+    });
+    remarks.collect()
 }
 
 /// Joins the groups of owners that are in doubt for the same reason, at the place of the first one.
 pub(crate) fn blocks<'p>(plan: &Plan, groups: Vec<Group<'p>>) -> Vec<Block<'p>> {
-    let has_others_below = |at: usize| groups.get(at + 1).is_some_and(|next| next.depth > groups[at].depth);
-    let keys: Vec<Option<String>> =
-        (0..groups.len()).map(|at| key(plan, &groups[at]).filter(|_| !has_others_below(at))).collect();
+    let keys: Vec<Option<String>> = groups
+        .iter()
+        .enumerate()
+        .map(|(at, group)| {
+            let has_others_below = groups.get(at + 1).is_some_and(|next| next.depth > group.depth);
+            key(plan, group).filter(|_| !has_others_below)
+        })
+        .collect();
     let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
     keys.iter().flatten().for_each(|key| *numbers.entry(key).or_default() += 1);
     let mut places: BTreeMap<&str, usize> = BTreeMap::new();
@@ -88,8 +93,8 @@ pub(crate) fn blocks<'p>(plan: &Plan, groups: Vec<Group<'p>>) -> Vec<Block<'p>> 
 fn key(plan: &Plan, group: &Group<'_>) -> Option<String> {
     let row = group.outcome.filter(|row| matches!(row.outcome, Outcome::Blocked | Outcome::Unknown))?;
     // What the row of the owner itself says is its outcome.
-    let is_own = |action, id| action == Action::Unknown && row.owner.is_object(id);
-    let has_rows = group.rows.iter().any(|row| !is_own(row.change.action, &row.change.object.id));
+    let mut changes = group.rows.iter().map(|row| row.change);
+    let has_rows = changes.any(|change| change.action != Action::Unknown || !row.owner.is_object(&change.object.id));
     let has_others = has_rows || group.old_records().is_some();
     let reason = owner_explanation(plan, &without_remarks(row));
     (!has_others).then(|| format!("{} {} {reason}", group.depth, outcome_words(row.outcome)))

@@ -125,18 +125,15 @@ pub(crate) fn alarm_lines(fleet: &Fleet) -> Vec<String> {
 pub(crate) fn gap_sentences(fleet: &Fleet) -> Vec<Prose> {
     let of_owners = fleet.plans().flat_map(|(_, plan)| plan.unknown_owners()).map(|row| &*row.reason.detail);
     let reasons: BTreeSet<&str> = of_owners.collect();
-    let is_told = |group: &GapGroup<'_>| {
+    let mut groups = GapGroup::of(fleet.gaps());
+    groups.retain(|group| {
         let gap = group.first;
         let is_reason = reasons.iter().any(|reason| reason.starts_with(&*gap.message));
-        is_reason
-            || fleet.clusters().iter().any(|cluster| {
-                cluster.state == ClusterState::Failed
-                    && gap.context.as_deref() == Some(&*cluster.name)
-                    && gap.message == cluster.detail
-            })
-    };
-    let mut groups = GapGroup::of(fleet.gaps());
-    groups.retain(|group| group.first.affects_answer && !is_told(group));
+        let mut failed = fleet.clusters().iter().filter(|cluster| cluster.state == ClusterState::Failed);
+        let is_of_failed =
+            failed.any(|cluster| gap.context.as_deref() == Some(&*cluster.name) && gap.message == cluster.detail);
+        gap.affects_answer && !is_reason && !is_of_failed
+    });
     groups.iter().map(|group| gaps::sentence(group, gaps::NAMED)).collect()
 }
 
@@ -156,14 +153,13 @@ pub(crate) fn messages(fleet: &Fleet) -> Vec<String> {
 
 /// Returns one line with the number of clusters by state, and of changes by action.
 pub(crate) fn counts(fleet: &Fleet) -> String {
-    let of = |state| fleet.clusters().iter().filter(|cluster| cluster.state == state).count();
     let states: Vec<String> = [
         (ClusterState::Planned, "planned"),
         (ClusterState::Unaffected, "unaffected"),
         (ClusterState::Failed, "not planned"),
     ]
     .into_iter()
-    .map(|(state, word)| (of(state), word))
+    .map(|(state, word)| (fleet.clusters().iter().filter(|cluster| cluster.state == state).count(), word))
     .filter(|(number, _)| *number > 0)
     .map(|(number, word)| format!("{} {word}", pluralize(number, "cluster")))
     .collect();

@@ -207,10 +207,10 @@ fn alarms(plan: &Plan) -> impl Iterator<Item = PlanRow<'_>> {
 fn notes(plan: &Plan) -> Vec<PlanRow<'_>> {
     let mut rows = vec![];
     for Contested { object: id, owners } in plan.contested() {
-        let owners: Vec<String> = owners.iter().map(owner).collect();
+        let names: Vec<String> = owners.iter().map(owner).collect();
         let cluster = id.cluster.as_ref().map(|name| format!(" (in cluster {name})")).unwrap_or_default();
         let reason = format!("each owner undoes what the others do{cluster}");
-        rows.push(PlanRow::new("contested", [&id.namespace, &id.kind, &id.name], owners.join(", "), reason));
+        rows.push(PlanRow::new("contested", [&id.namespace, &id.kind, &id.name], names.join(", "), reason));
     }
     let unknown = plan.changes().iter().filter(|change| change.action == Action::Unknown);
     for (what, owners) in owners_in_doubt(plan) {
@@ -503,12 +503,12 @@ fn contested(plan: &Plan) -> Vec<Prose> {
         groups.entry(owners).or_default().push(object);
     }
     let texts = groups.into_iter().map(|(owners, objects)| {
-        let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
+        let names: Vec<String> = owners.iter().map(ToString::to_string).collect();
         let (verb, it) = if objects.len() == 1 { ("is", "it") } else { ("are", "one") };
         let text = Prose::default()
             .foreign(join_limited(&objects, NAMED))
             .own(format!(" {verb} applied by "))
-            .foreign(owners.join(" and "));
+            .foreign(names.join(" and "));
         text.own(format!(": each undoes what the other does, and removing {it} from one may delete it"))
     });
     texts.collect()

@@ -1,5 +1,7 @@
 //! Text of the steps of a handover.
 
+use std::collections::BTreeSet;
+
 use crate::output::document;
 use crate::output::format::{Look, Part, Render};
 use crate::output::markdown::escape::{fenced, sentence};
@@ -136,17 +138,13 @@ fn left_over(handover: &Handover) -> String {
     if objects.is_empty() {
         return "Nothing is left over.".to_owned();
     }
-    let is_stuck = |id: &&ObjectId| {
-        let blocked = handover.steps.iter().flat_map(|step| step.plan.blocked_by_finalizers());
-        blocked.into_iter().any(|blocked| blocked.object == **id)
-    };
+    let plans = handover.steps.iter().map(|step| &step.plan);
+    let blocked: BTreeSet<&ObjectId> =
+        plans.clone().flat_map(|plan| plan.blocked_by_finalizers()).map(|blocked| &blocked.object).collect();
+    let deleted: BTreeSet<&ObjectId> = plans.flat_map(|plan| plan.deletions()).map(|row| &row.object.id).collect();
+    let (stuck, others): (Vec<&ObjectId>, Vec<&ObjectId>) = objects.iter().partition(|id| blocked.contains(id));
     // What stays in one order of events is deleted in another one.
-    let is_racing = |id: &&ObjectId| {
-        let mut deletions = handover.steps.iter().flat_map(|step| step.plan.deletions());
-        deletions.any(|change| change.object.id == **id)
-    };
-    let (stuck, others): (Vec<&ObjectId>, Vec<&ObjectId>) = objects.iter().partition(is_stuck);
-    let (racing, dropped): (Vec<&ObjectId>, Vec<&ObjectId>) = others.into_iter().partition(is_racing);
+    let (racing, dropped): (Vec<&ObjectId>, Vec<&ObjectId>) = others.into_iter().partition(|id| deleted.contains(id));
     let mut text = String::from("Left over:");
     if !dropped.is_empty() {
         let pronoun = if dropped.len() == 1 { "it" } else { "them" };

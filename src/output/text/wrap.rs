@@ -5,15 +5,14 @@ use dialoguer::console::measure_text_width;
 /// Breaks a line between words where it is wider than `width`; `None` or 0 is no limit. The first line begins after `margin`
 /// spaces and the others after `continued`. A command between backticks is broken only if it has no room on a line of its own.
 pub(crate) fn wrap(text: &str, margin: usize, continued: usize, width: Option<usize>) -> String {
-    let fits = |line: &str| width.is_none_or(|width| width == 0 || measure_text_width(line) <= width);
     let begin = " ".repeat(continued);
     let (mut whole, mut line, mut is_begun) = (String::new(), " ".repeat(margin), false);
     for command in commands_and_words(text) {
         let words: Vec<&str> =
-            if fits(&format!("{begin}{command}")) { vec![command] } else { command.split(' ').collect() };
+            if fits(&format!("{begin}{command}"), width) { vec![command] } else { command.split(' ').collect() };
         for word in words {
             let longer = if is_begun { format!("{line} {word}") } else { format!("{line}{word}") };
-            if is_begun && !fits(&longer) {
+            if is_begun && !fits(&longer, width) {
                 whole += line.trim_end();
                 whole.push('\n');
                 line = format!("{begin}{word}");
@@ -24,6 +23,11 @@ pub(crate) fn wrap(text: &str, margin: usize, continued: usize, width: Option<us
         }
     }
     whole + line.trim_end()
+}
+
+/// Returns true if a line is not wider than `width`.
+fn fits(line: &str, width: Option<usize>) -> bool {
+    width.is_none_or(|width| width == 0 || measure_text_width(line) <= width)
 }
 
 /// Splits a text at its spaces, but not within backticks.

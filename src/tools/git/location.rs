@@ -116,26 +116,27 @@ fn check_objects(git: &Git<'_>, top: &Path, repository: &Path) -> Result<()> {
     let located = String::from_utf8_lossy(&located).into_owned();
     let common = top.join(located.trim_end_matches('\n')).canonicalize().unwrap_or_default();
     let is_worktree = repository.parent() == Some(&*common.join("worktrees"));
-    let refused = |what: &str, hint: &str| {
-        let message = format!("the repository of {} takes objects from elsewhere: {what}", top.display());
-        Err(Error::failed(message).hint(hint))
-    };
     if common != repository && !is_worktree {
         let what = format!("its common directory is {}", common.display());
-        return refused(&what, "remove the file commondir in its git directory, or clone it anew");
+        return Err(lent(top, &what, "remove the file commondir in its git directory, or clone it anew"));
     }
     let objects = common.join("objects");
     for alternates in ["alternates", "http-alternates"] {
         if objects.join("info").join(alternates).symlink_metadata().is_ok_and(|found| found.len() > 0) {
             let what = format!("it has objects/info/{alternates}");
             let hint = format!("run `git -C {} repack -a -d`, and remove that file", top.display());
-            return refused(&what, &hint);
+            return Err(lent(top, &what, &hint));
         }
     }
     match link_below(&common, &objects) {
-        Some(link) => refused(&format!("{} is a link", link.display()), "clone it anew"),
+        Some(link) => Err(lent(top, &format!("{} is a link", link.display()), "clone it anew")),
         None => Ok(()),
     }
+}
+
+/// Refuses a repository that takes objects from elsewhere.
+fn lent(top: &Path, what: &str, hint: &str) -> Error {
+    Error::failed(format!("the repository of {} takes objects from elsewhere: {what}", top.display())).hint(hint)
 }
 
 /// Returns a link among the objects of a repository, or among the directories that have them.

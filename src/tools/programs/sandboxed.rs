@@ -67,8 +67,14 @@ impl SandboxedProgram {
         limit: Duration,
     ) -> Self {
         let program = path.unwrap_or(Path::new(name)).to_owned();
-        let trees = trees.into_iter().collect();
-        Self { name, program, trees, limit, sandbox: Sandbox::of_this_process(), identity: OnceLock::new() }
+        Self {
+            name,
+            program,
+            trees: trees.into_iter().collect(),
+            limit,
+            sandbox: Sandbox::of_this_process(),
+            identity: OnceLock::new(),
+        }
     }
 
     /// Returns the program by its absolute path.

@@ -161,12 +161,11 @@ impl<'r> Request<'r> {
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let mut forwarded = format!("{method} {path} {version}\r\n");
         // One connection is for one request, so that the next one is looked at too.
-        let is_of_connection = |line: &str| {
+        for line in lines {
             let name = line.split(':').next().unwrap_or_default().to_ascii_lowercase();
-            name == "connection" || name == "keep-alive" || name.starts_with("proxy-")
-        };
-        for line in lines.filter(|line| !is_of_connection(line)) {
-            forwarded += &format!("{line}\r\n");
+            if name != "connection" && name != "keep-alive" && !name.starts_with("proxy-") {
+                forwarded += &format!("{line}\r\n");
+            }
         }
         forwarded += "Connection: close\r\n\r\n";
         Some(Self { target, forwarded: Some(forwarded.into_bytes()), rest })
@@ -230,10 +229,10 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 
 /// Returns the address of the older version that one of the newer version stands for: mapped, translated, or in a tunnel.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
-    let of_words = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
     match address.segments() {
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(of_words(high, low)),
-        [0x2002, high, low, ..] => Some(of_words(high, low)),
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
+            Some(Ipv4Addr::from(u32::from(high) << 16 | u32::from(low)))
+        }
         _ => None,
     }
 }

@@ -30,10 +30,14 @@ fn after_header(line: &str) -> Option<&str> {
     let (header, message) = line.split_once("] ")?;
     let words: Vec<&str> = header.split_ascii_whitespace().collect();
     let [day, time, process, place] = words[..] else { return None };
-    let consists_of = |word: &str, others: &str| word.chars().all(|c| c.is_ascii_digit() || others.contains(c));
     let is_day = day.len() == 5 && day.starts_with(['I', 'W', 'E', 'F']) && consists_of(&day[1..], "");
     let is_place = place.rsplit_once(':').is_some_and(|(_, line)| consists_of(line, ""));
     (is_day && consists_of(time, ":.") && consists_of(process, "") && is_place).then_some(message)
+}
+
+/// Returns true if a word has only digits and these other characters.
+fn consists_of(word: &str, others: &str) -> bool {
+    word.chars().all(|c| c.is_ascii_digit() || others.contains(c))
 }
 
 #[cfg(test)]

@@ -48,8 +48,8 @@ pub(crate) fn invalid_exprs(spec: &Value) -> Option<InvalidExprs> {
 /// Returns the entry that decides the health of the objects of a kind: its own, or else that of its group.
 pub(crate) fn expr_of<'s>(spec: &'s Value, kind: &GroupKind) -> Option<&'s Value> {
     let of_group = GroupKind::new(&kind.group, "");
-    let find = |wanted: &GroupKind| list_at(spec, "/healthCheckExprs").iter().find(|entry| kind_of(entry) == *wanted);
-    find(kind).or_else(|| find(&of_group))
+    let entries = list_at(spec, "/healthCheckExprs");
+    [kind, &of_group].into_iter().find_map(|wanted| entries.iter().find(|entry| kind_of(entry) == *wanted))
 }
 
 fn kind_of(entry: &Value) -> GroupKind {

@@ -4,7 +4,7 @@
 //! Source: docs/reference/kustomize-controller.md 7.2.
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use cel::common::ast::{Expr, LiteralValue};
 use cel::{ExecutionError, Value as CelValue};
@@ -69,16 +69,19 @@ pub(crate) enum Invalid {
 
 /// Returns true if an expression can be parsed here. The controller may know more functions, but parses the same grammar.
 pub(crate) fn parses(text: &str) -> bool {
-    let known = || PARSED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(parses) = known().get(text) {
+    if let Some(parses) = parsed().get(text) {
         return *parses;
     }
     let parses = expression::parse(text).is_ok();
-    let mut known = known();
+    let mut known = parsed();
     if known.len() < REMEMBERED {
         known.insert(text.to_owned(), parses);
     }
     parses
+}
+
+fn parsed() -> MutexGuard<'static, HashMap<String, bool>> {
+    PARSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ReadyExpression {

@@ -154,15 +154,14 @@ impl Hook {
 
     /// Returns the effect of a run on a live object of its identity.
     pub(crate) fn fate(&self) -> HookFate {
-        let has = |policy: &str| self.policies.contains(policy);
         if self.kind == "CustomResourceDefinition" {
             // Helm never deletes a definition that is a hook.
             HookFate::Applied
-        } else if has("hook-succeeded") {
+        } else if self.policies.contains("hook-succeeded") {
             HookFate::Deleted
-        } else if self.policies.is_empty() || has("before-hook-creation") {
+        } else if self.is_deleted_before() {
             HookFate::Recreated
-        } else if has("hook-failed") && self.can_fail() {
+        } else if self.policies.contains("hook-failed") && self.can_fail() {
             HookFate::DeletedOnFailure
         } else {
             HookFate::Applied
@@ -177,7 +176,12 @@ impl Hook {
     /// Returns true if the object is gone before the hook can fail.
     pub(crate) fn is_deleted_first(&self) -> bool {
         let is_definition = self.kind == "CustomResourceDefinition";
-        !is_definition && (self.policies.is_empty() || self.policies.contains("before-hook-creation"))
+        !is_definition && self.is_deleted_before()
+    }
+
+    /// Returns true if Helm deletes the object before it creates it again, unless it is a definition.
+    fn is_deleted_before(&self) -> bool {
+        self.policies.is_empty() || self.policies.contains("before-hook-creation")
     }
 }
 

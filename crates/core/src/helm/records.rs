@@ -84,8 +84,8 @@ impl ReleaseRecords {
     ///
     /// Fails with the reason why a record is not known that Helm may read.
     pub fn read(secrets: &[Resource], query: &RecordsQuery) -> Result<Self, String> {
-        let read = |secret: &Resource| ReleaseRecord::read(secret, query);
-        let mut records: Vec<ReleaseRecord> = secrets.iter().map(read).collect::<Result<_, _>>()?;
+        let read = secrets.iter().map(|secret| ReleaseRecord::read(secret, query));
+        let mut records: Vec<ReleaseRecord> = read.collect::<Result<_, _>>()?;
         records.sort_by_key(|record| record.revision.as_ref().map(|revision| revision.number));
         Ok(Self(records))
     }
@@ -180,13 +180,13 @@ impl ReleaseRecord {
             .map_err(|exceeded| format!("{id} has {exceeded}"))?;
         let revision = read.map(|read| match read.members {
             Members::Listed(members) => {
-                let in_cluster = |id: ObjectId| id.in_cluster(query.cluster.as_ref());
-                let members = members.into_iter().map(in_cluster).collect();
+                let cluster = query.cluster.as_ref();
+                let members = members.into_iter().map(|id| id.in_cluster(cluster)).collect();
                 let hooks = read
                     .hooks
                     .into_iter()
                     .filter_map(|hook| Some((Hook::of_record(&hook)?, hook.id)))
-                    .map(|(hook, id)| (in_cluster(id), hook))
+                    .map(|(hook, id)| (id.in_cluster(cluster), hook))
                     .collect();
                 Ok(Revision { number: read.number, status: read.status, members, hooks })
             }

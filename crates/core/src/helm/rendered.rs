@@ -172,8 +172,7 @@ impl Rendered {
         if !self.written.insert(key) {
             self.failure = Some(format!("the chart renders {id} twice"));
         }
-        let annotation = |key: &str| annotations.get(key).and_then(Value::as_str);
-        if annotation(HOOK).is_none() {
+        if !annotations.get(HOOK).is_some_and(Value::is_string) {
             if generates_name {
                 self.failure.get_or_insert_with(|| format!("the chart renders {id} with a name and a generateName"));
             }
@@ -181,7 +180,8 @@ impl Rendered {
             self.objects.insert(id);
             return;
         }
-        self.hooks.extend(Hook::new(kind, annotation, manifest.clone()).map(|hook| (id, hook)));
+        let hook = Hook::new(kind, |key| annotations.get(key).and_then(Value::as_str), manifest.clone());
+        self.hooks.extend(hook.map(|hook| (id, hook)));
     }
 
     /// Returns the manifests of the objects that Helm records.
@@ -196,8 +196,8 @@ impl Rendered {
 
     /// Returns the objects that none of some other manifests has, and that a later one therefore deletes.
     pub(crate) fn passing(&self, others: &[&Self]) -> BTreeSet<ObjectId> {
-        let is_other = |id: &ObjectId| others.iter().any(|other| other.objects.contains(id));
-        self.objects.iter().filter(|id| !is_other(id) && !self.is_kept(id)).cloned().collect()
+        let own = self.objects.iter().filter(|id| !others.iter().any(|other| other.objects.contains(*id)));
+        own.filter(|id| !self.is_kept(id)).cloned().collect()
     }
 
     /// Returns the kinds of the objects in the manifest.
@@ -245,12 +245,13 @@ impl Rendered {
     ///
     /// Source: helm-controller v1.6.3 `internal/inventory/inventory.go`, `AddCRDs`, and `internal/action/crds.go`.
     fn is_beside_definitions(&self, id: &ObjectId) -> bool {
-        let is_it = |manifest: &Value| {
-            let [version, kind, namespace, name] =
-                ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"].map(|field| text_at(manifest, field));
-            id.is(group_of(version), kind) && (&*id.namespace, &*id.name) == (namespace, name)
-        };
-        !self.objects.contains(id) && self.beside_definitions.iter().any(is_it)
+        !self.objects.contains(id)
+            && self.beside_definitions.iter().any(|manifest| {
+                let [version, kind, namespace, name] =
+                    ["/apiVersion", "/kind", "/metadata/namespace", "/metadata/name"]
+                        .map(|field| text_at(manifest, field));
+                id.is(group_of(version), kind) && (&*id.namespace, &*id.name) == (namespace, name)
+            })
     }
 
     /// Returns the manifest with the objects in the inventory of the release. The inventory also has everything in `crds/`:
@@ -276,13 +277,12 @@ impl Rendered {
 
 /// Returns the field of a metadata that has no value of its type, and what it is not.
 fn odd_metadata(metadata: &Value) -> Option<&'static str> {
-    let is_map = |field: &str| metadata.get(field).is_none_or(|value| value.is_null() || value.is_object());
-    match metadata.get("namespace") {
-        Some(namespace) if !namespace.is_null() && !namespace.is_string() => Some("namespace is no text"),
-        _ if !is_map("labels") => Some("labels are no map"),
-        _ if !is_map("annotations") => Some("annotations are no map"),
-        _ => None,
+    if metadata.get("namespace").is_some_and(|namespace| !namespace.is_null() && !namespace.is_string()) {
+        return Some("namespace is no text");
     }
+    let mut maps = [("labels", "labels are no map"), ("annotations", "annotations are no map")].into_iter();
+    let odd = maps.find(|(field, _)| metadata.get(field).is_some_and(|value| !value.is_null() && !value.is_object()));
+    odd.map(|(_, what)| what)
 }
 
 /// Returns an identity without a namespace if its kind is cluster-scoped.

@@ -86,6 +86,14 @@ impl Deref for AnswerGap {
     }
 }
 
+impl AnswerGap {
+    /// Returns the gap as one of a cluster of several, by its context or the name of its recording.
+    #[must_use]
+    pub(crate) fn of_cluster(self, context: &str, is_recorded: bool) -> Self {
+        Self { context: Some(context.to_owned()), is_recorded, ..self }
+    }
+}
+
 impl From<Gap> for AnswerGap {
     fn from(gap: Gap) -> Self {
         Self { context: None, is_recorded: false, gap, affects_answer: true }

@@ -174,6 +174,11 @@ impl ObjectId {
         }
     }
 
+    /// Returns true if the object is in the same namespace of the same cluster as another one.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        self.namespace == other.namespace && self.cluster == other.cluster
+    }
+
     /// Returns true if Kubernetes creates the object in every namespace, and again when it is deleted.
     pub(crate) fn is_in_every_namespace(&self) -> bool {
         (self.is("", "ServiceAccount") && &*self.name == "default")

@@ -205,8 +205,9 @@ fn redact_pods(template: &mut Value) {
             }
             if let Some(variables) = container.get_mut("env") {
                 redact_each(variables, |key| key == "name");
-                let variables = variables.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
-                variables.for_each(|variable| drop(variable.insert("valueFrom".to_owned(), mark())));
+                for variable in variables.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+                    variable.insert("valueFrom".to_owned(), mark());
+                }
             }
             if let Some(from) = container.get_mut("envFrom") {
                 redact_each(from, |_| false);
@@ -217,13 +218,13 @@ fn redact_pods(template: &mut Value) {
 
 /// Returns the arguments that a plan reads, with their values.
 fn kept_arguments(words: &[Value]) -> Vec<Value> {
-    let is_kept = |word: &Value| word.as_str().is_some_and(|word| ARGUMENTS.iter().any(|kept| word.starts_with(kept)));
-    let is_whole = |word: &Value| word.as_str().is_some_and(|word| word.contains('='));
-    let before = std::iter::once(None).chain(words.iter().map(Some));
+    let flags =
+        words.iter().map(|word| word.as_str().filter(|word| ARGUMENTS.iter().any(|kept| word.starts_with(kept))));
+    let before = std::iter::once(None).chain(flags.clone());
     let kept = words
         .iter()
-        .zip(before)
-        .filter(|(word, before)| is_kept(word) || before.is_some_and(|flag| is_kept(flag) && !is_whole(flag)));
+        .zip(flags.zip(before))
+        .filter(|(_, (flag, before))| flag.is_some() || before.is_some_and(|flag| !flag.contains('=')));
     kept.map(|(word, _)| word.clone()).collect()
 }
 

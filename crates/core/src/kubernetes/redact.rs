@@ -16,8 +16,8 @@ pub fn redact_urls(text: &str) -> String {
         // A password can have quotes. What stands before an @ is hidden with them.
         let authority = url.find(|c: char| c.is_whitespace() || c == '/').unwrap_or(url.len());
         let host = url[..authority].rfind('@').unwrap_or_default();
-        let is_end = |c: char| c.is_whitespace() || "\"'`<>".contains(c);
-        let end = url[host..].find(is_end).map_or(url.len(), |length| host + length);
+        let length = url[host..].find(|c: char| c.is_whitespace() || "\"'`<>".contains(c));
+        let end = length.map_or(url.len(), |length| host + length);
         redact(&url[..end], &mut redacted);
         rest = &url[end..];
     }

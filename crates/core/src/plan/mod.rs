@@ -406,8 +406,8 @@ impl Plan {
     /// Kinds of built objects whose references are not known, if an object is deleted that they could need: one of Kubernetes, or
     /// of a kind that is known.
     pub fn unknown_referrers(&self) -> Vec<String> {
-        let is_known = |id: &ObjectId| !is_unknown(&id.group, &id.kind);
-        let can_be_needed = self.deletions().any(|change| is_known(&change.object.id));
+        let mut deleted = self.deletions().map(|change| &change.object.id);
+        let can_be_needed = deleted.any(|id| !is_unknown(&id.group, &id.kind));
         let kinds = self.document.referrers.unknown_kinds.iter().filter(|_| can_be_needed);
         kinds.map(ToString::to_string).collect()
     }

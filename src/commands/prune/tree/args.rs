@@ -118,15 +118,15 @@ pub struct CheckoutOptions {
 impl CheckoutOptions {
     /// Returns the flags that select a checkout and what it is planned with, each after a space, for a command that goes on.
     pub(crate) fn flags(&self, repo: Option<&Path>) -> String {
-        let path = |path: &PathBuf| path.display().to_string();
-        let repo = repo.map(|repo| repo.display().to_string()).filter(|repo| repo != ".");
+        let [kustomize, helm, flux_operator, charts] = [&self.kustomize, &self.helm, &self.flux_operator, &self.charts]
+            .map(|path| path.as_ref().map(|path| path.display().to_string()));
         let single = [
-            ("--repo", repo),
+            ("--repo", repo.map(|repo| repo.display().to_string()).filter(|repo| repo != ".")),
             ("--branch", self.branch.clone()),
-            ("--kustomize", self.kustomize.as_ref().map(path)),
-            ("--helm", self.helm.as_ref().map(path)),
-            ("--flux-operator", self.flux_operator.as_ref().map(path)),
-            ("--charts", self.charts.as_ref().map(path)),
+            ("--kustomize", kustomize),
+            ("--helm", helm),
+            ("--flux-operator", flux_operator),
+            ("--charts", charts),
             ("--controller-version", self.controller_version.clone()),
         ];
         let sources = self.source.iter().map(|source| ("--source", source.clone()));

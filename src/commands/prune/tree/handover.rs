@@ -178,6 +178,11 @@ impl Way {
     fn list(&self, holds: &Holds) -> List {
         List { holds: holds.clone(), later: self.later.clone(), ends_with_change: false }
     }
+
+    /// Returns what the plans of a list lose, with marks of objects in place of settings that this way leaves alone.
+    fn lost(&self, played: &Played, wanted: &BTreeSet<ObjectId>, live: &Index<'_>) -> Vec<Loss> {
+        lost(played, wanted).into_iter().map(|loss| loss.with_mark(&self.marking, live)).collect()
+    }
 }
 
 /// A list of steps.
@@ -217,6 +222,13 @@ struct Played {
     last: Snapshot,
     /// Holds that the first step sets in Git, and that do not reach their owners.
     without_effect: Holds,
+}
+
+impl Played {
+    /// Returns an identity as it is written if none of the plans shows its names.
+    fn written(&self, id: ObjectId) -> ObjectId {
+        self.steps.iter().fold(id, |id, found| found.step.secrets.written(&id))
+    }
 }
 
 fn plans(played: &Played) -> impl Iterator<Item = &Plan> {
@@ -281,17 +293,14 @@ impl Trees {
     ) -> Result<Found> {
         let live = &*start.snapshot;
         let index = Index::build(live);
-        let lost = |played: &Played| -> Vec<Loss> {
-            lost(played, &goal.wanted).into_iter().map(|loss| loss.with_mark(&way.marking, &index)).collect()
-        };
         let (mut holds, mut tried, mut vain) = (Holds::new(), BTreeSet::new(), Holds::new());
         let mut best = None;
         if !way.later.is_empty() {
             best = Some(self.play(planner, start, &way.list(&holds)).await?);
         }
-        let lost_first = lost(best.as_ref().unwrap_or(first));
+        let lost_first = way.lost(best.as_ref().unwrap_or(first), &goal.wanted, &index);
         while *tries < MAX_LISTS {
-            let lost = lost(best.as_ref().unwrap_or(first));
+            let lost = way.lost(best.as_ref().unwrap_or(first), &goal.wanted, &index);
             if lost.is_empty() {
                 break;
             }
@@ -304,7 +313,7 @@ impl Trees {
             best = Some(played);
         }
         let found = best.as_ref().unwrap_or(first);
-        if let Some(loss) = lost(found).first() {
+        if let Some(loss) = way.lost(found, &goal.wanted, &index).first() {
             return Err(no_list(loss, &vain, found));
         }
         ensure_managed(&goal.managed_at_once, found)?;
@@ -315,12 +324,12 @@ impl Trees {
             *tries += 1;
             let played = self.play(planner, start, &way.list(&fewer)).await?;
             let is_good = goal.is_reached(&played);
-            leaving.take(&lost(&played), is_good);
+            leaving.take(&way.lost(&played, &goal.wanted, &index), is_good);
             best = if is_good { Some(played) } else { best };
         }
         let list = way.list(&leaving.into_holds());
-        let ends_later = |played: &Played| played.steps.iter().any(|found| found.role == Role::HeldChange);
-        if way.later.is_empty() && best.as_ref().is_some_and(ends_later) {
+        let mut steps = best.iter().flat_map(|played| &played.steps);
+        if way.later.is_empty() && steps.any(|found| found.role == Role::HeldChange) {
             let shorter = List { ends_with_change: true, ..list.clone() };
             let played = self.play(planner, start, &shorter).await?;
             if goal.is_reached(&played) {
@@ -427,11 +436,10 @@ impl Trees {
         }
         let state = with_holds(start, &holds);
         let (finished, after) = planner.step(&state, &planner.files(&tree)).await?;
-        let objects = managed_below(&owners, &after.snapshot);
         let listed = listed(&first.last);
-        let is_waiting = |id: &ObjectId| start.snapshot.object(id).is_some() && !listed.contains(id);
-        let objects = objects.into_iter().filter(is_waiting).collect();
-        let objects = SecretMask::written_by_all([&finished.secrets], objects);
+        let mut objects = managed_below(&owners, &after.snapshot);
+        objects.retain(|id| start.snapshot.object(id).is_some() && !listed.contains(id));
+        let objects = SecretMask::written_by_all([&finished.secrets], objects.into_iter().collect());
         Ok(Asleep { owners, objects: objects.into_iter().collect() })
     }
 
@@ -592,13 +600,9 @@ fn ensure_managed(managed_at_once: &BTreeSet<ObjectId>, played: &Played) -> Resu
 /// Fails if the change gives an object a second owner, which somebody else can be.
 fn ensure_one_owner(first: &Snapshot, played: &Played) -> Result<()> {
     let Some((object, owners)) = contested(first, &played.last) else { return Ok(()) };
-    let written = |id: ObjectId| {
-        let secrets = played.steps.iter().map(|found| &found.step.secrets);
-        secrets.fold(id, |id, secrets| secrets.written(&id))
-    };
-    let object = written(object);
+    let object = played.written(object);
     if let Some(left) = left_behind(first, &played.last, &owners) {
-        let left = written(left);
+        let left = played.written(left);
         let message = format!(
             "no steps without loss: what keeps the objects of the owner of {left} keeps {left} too, which would apply {object} beside its new \
              owner"
@@ -607,11 +611,11 @@ fn ensure_one_owner(first: &Snapshot, played: &Played) -> Result<()> {
             "make the change of {left} in a commit of its own before, and run this for each of the two"
         )));
     }
-    let owners: Vec<String> = owners.iter().map(ToString::to_string).collect();
+    let names: Vec<String> = owners.iter().map(ToString::to_string).collect();
     let message = format!(
         "no steps without loss: with the change {object} is applied by {}: each undoes what the other does, and removing it from one may \
          delete it",
-        owners.join(" and ")
+        names.join(" and ")
     );
     Err(Error::refused(message).hint("leave it to one of them, and run this again"))
 }

@@ -153,8 +153,10 @@ impl History<'_, '_> {
         if let Some(newer) = self.looks.last().filter(|newer| newer.trees.equal(&trees)) {
             return Ok(Look { commit, trees, declared: newer.declared.clone() });
         }
-        let is_looked_for = |id: &ObjectId| (query.is_wanted)(id) || (query.is_container)(id);
-        let declared = self.planner.declared(self.start, &trees, query.recorded, &is_looked_for).await?;
+        let declared = self
+            .planner
+            .declared(self.start, &trees, query.recorded, &|id| (query.is_wanted)(id) || (query.is_container)(id))
+            .await?;
         Ok(Look { commit, trees, declared })
     }
 
@@ -343,8 +345,8 @@ fn rule(object: &ObjectId, owners: &BTreeSet<ObjectId>, plan: &Plan, secrets: &S
     let of_row = row.and_then(|row| row.owner.as_ref());
     let owner = owners.iter().find(|id| of_row.is_some_and(|owner| is_owner(id, owner))).or_else(|| owners.first());
     // The cause of an upgrade is its release, which stays.
-    let is_deleted = |id: &&ObjectId| row_of(id, plan).is_some_and(Change::is_deletion);
-    let cause = row.and_then(|row| row.cause.as_ref()).filter(is_deleted);
+    let cause =
+        row.and_then(|row| row.cause.as_ref()).filter(|cause| row_of(cause, plan).is_some_and(Change::is_deletion));
     let mut removal = Removal {
         cause: cause.map(|cause| secrets.written(cause)),
         action: row.map(|row| row.action),

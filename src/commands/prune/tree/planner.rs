@@ -44,7 +44,7 @@ use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::ownership::schemes::flux_helmrelease;
 use gitops_core::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use gitops_core::plan::subject::{SubjectContent, short};
-use gitops_core::plan::{Change, Fidelity, OwnerOutcome, Plan, ReasonCode, Subject};
+use gitops_core::plan::{Fidelity, Plan, ReasonCode, Subject};
 use gitops_core::text::{join_limited, pluralize};
 
 /// Time for the computation after the end of the time of a plan, when nothing more is built.
@@ -335,8 +335,9 @@ impl<'s> Planner<'s> {
             return sources;
         }
         let live = self.answerer.builds.snapshot;
-        let exists = |source: &SourceId, snapshot| matching::source(snapshot, source).is_some();
-        sources.artifacts.retain(|source, _| exists(source, &state.snapshot) || !exists(source, live));
+        sources.artifacts.retain(|source, _| {
+            matching::source(&state.snapshot, source).is_some() || matching::source(live, source).is_none()
+        });
         sources.files.retain(|source, _| sources.artifacts.contains_key(source));
         for full in matching::git_repositories(&state.snapshot) {
             let source = SourceId::of(&full.object.id);
@@ -588,8 +589,8 @@ impl<'s> Planner<'s> {
         for obstacle in sources.flat_map(obstacles) {
             session.terminal.warning(&finished.secrets.mask_values(&obstacle.to_string()));
         }
-        let is_unproven = |row: &OwnerOutcome| row.reason.code == ReasonCode::OtherKustomize;
-        if let Some(linked) = self.controller.kustomize.filter(|_| finished.plan.owners().iter().any(is_unproven)) {
+        let is_unproven = finished.plan.owners().iter().any(|row| row.reason.code == ReasonCode::OtherKustomize);
+        if let Some(linked) = self.controller.kustomize.filter(|_| is_unproven) {
             session.hint_below(format!(
                 "--kustomize names the program that builds: the controller has kustomize {linked}"
             ));
@@ -598,10 +599,9 @@ impl<'s> Planner<'s> {
         if let Some(hint) = rehearsal.hint() {
             session.hint_below(finished.secrets.mask_values(&hint));
         }
-        let is_guarded = |change: &&Change| {
-            change.reason.code == ReasonCode::DeletionRefused && guard::is_refusal(&change.reason.detail)
-        };
-        let guarded = finished.plan.changes().iter().filter(is_guarded).count();
+        let reasons = finished.plan.changes().iter().map(|change| &change.reason);
+        let refused = reasons.filter(|reason| reason.code == ReasonCode::DeletionRefused);
+        let guarded = refused.filter(|reason| guard::is_refusal(&reason.detail)).count();
         if guarded > 0 {
             let deletions = pluralize(guarded, "deletion");
             session.hint_below(format!("the guard refuses {deletions}: --as-approved plans as if they were approved"));

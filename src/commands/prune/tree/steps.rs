@@ -123,14 +123,14 @@ impl StepEntry {
         if self.annotate.is_some() != self.annotations.is_some() {
             return Err("`annotate` and `annotations` belong together".to_owned());
         }
-        let by_hand = |object: &'e Option<String>, act| object.as_deref().map(|object| Act::ByHand(act, object));
+        let annotation = self.annotations.as_ref().zip(self.annotate.as_deref());
         let acts = [
             self.commit.as_deref().map(Act::Commit),
-            by_hand(&self.suspend, ByHand::Suspend),
-            by_hand(&self.resume, ByHand::Resume),
-            self.annotations.as_ref().and_then(|with| by_hand(&self.annotate, ByHand::Annotate(with))),
-            by_hand(&self.delete, ByHand::Delete),
-            by_hand(&self.wait, ByHand::Wait),
+            self.suspend.as_deref().map(|object| Act::ByHand(ByHand::Suspend, object)),
+            self.resume.as_deref().map(|object| Act::ByHand(ByHand::Resume, object)),
+            annotation.map(|(with, object)| Act::ByHand(ByHand::Annotate(with), object)),
+            self.delete.as_deref().map(|object| Act::ByHand(ByHand::Delete, object)),
+            self.wait.as_deref().map(|object| Act::ByHand(ByHand::Wait, object)),
         ];
         let mut given = acts.into_iter().flatten();
         match (given.next(), given.next()) {

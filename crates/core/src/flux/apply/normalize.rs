@@ -90,12 +90,11 @@ fn remove_invalid_certificates(manifest: &mut Value) {
 /// Returns true if text in the format PEM has something that looks like a certificate.
 fn holds_certificate(pem: &[u8]) -> bool {
     let pem = String::from_utf8_lossy(pem);
-    let blocks = pem.split(BEGIN).skip(1).filter_map(|rest| Some(rest.split_once(END)?.0));
-    let is_certificate = |block: &str| {
+    let mut blocks = pem.split(BEGIN).skip(1).filter_map(|rest| Some(rest.split_once(END)?.0));
+    blocks.any(|block| {
         let body: String = block.split_ascii_whitespace().collect();
         STANDARD.decode(body).is_ok_and(|der| der.first() == Some(&SEQUENCE))
-    };
-    blocks.into_iter().any(is_certificate)
+    })
 }
 
 #[cfg(test)]

@@ -108,36 +108,37 @@ fn is_account(subject: &Value, binding: &ObjectId, account: &NamespacedName) -> 
 pub(crate) fn grants(role: &Value, verb: &str, kind: &ResourceType, id: &ObjectId) -> bool {
     list_at(role, "/rules").iter().any(|rule| {
         let names = list_at(rule, "/resourceNames");
-        has(rule, "/verbs", verb)
-            && has(rule, "/apiGroups", &kind.group)
-            && has(rule, "/resources", &kind.plural)
+        gives(rule, verb, &kind.group, &kind.plural)
             && (names.is_empty() || (verb != "create" && names.iter().any(|name| *name == *id.name)))
     })
 }
 
 /// Returns true if rules give each right that another rule gives.
 fn is_covered(wanted: &Value, own: &[&Value]) -> bool {
-    let words = |list: &str| list_at(wanted, list).iter().filter_map(Value::as_str);
+    let [mut verbs, groups, resources, urls] = ["/verbs", "/apiGroups", "/resources", "/nonResourceURLs"]
+        .map(|list| list_at(wanted, list).iter().filter_map(Value::as_str));
     let names = list_at(wanted, "/resourceNames");
-    let has_names = |rule: &Value| {
-        let own = list_at(rule, "/resourceNames");
-        own.is_empty() || (!names.is_empty() && names.iter().all(|name| own.contains(name)))
-    };
-    let gives = |verb: &str, group: &str, resource: &str| {
-        own.iter().any(|rule| {
-            has(rule, "/verbs", verb)
-                && has(rule, "/apiGroups", group)
-                && has(rule, "/resources", resource)
-                && has_names(rule)
+    let of_names: Vec<&&Value> = own
+        .iter()
+        .filter(|rule| {
+            let own = list_at(rule, "/resourceNames");
+            own.is_empty() || (!names.is_empty() && names.iter().all(|name| own.contains(name)))
         })
-    };
-    let urls = words("/nonResourceURLs").all(|url| {
-        words("/verbs")
-            .all(|verb| own.iter().any(|rule| has(rule, "/verbs", verb) && has(rule, "/nonResourceURLs", url)))
-    });
-    let resources = words("/verbs")
-        .all(|verb| words("/apiGroups").all(|group| words("/resources").all(|resource| gives(verb, group, resource))));
-    urls && resources
+        .collect();
+    verbs.all(|verb| {
+        let has_urls = urls
+            .clone()
+            .all(|url| own.iter().any(|rule| has(rule, "/verbs", verb) && has(rule, "/nonResourceURLs", url)));
+        let has_resources = groups.clone().all(|group| {
+            resources.clone().all(|resource| of_names.iter().any(|rule| gives(rule, verb, group, resource)))
+        });
+        has_urls && has_resources
+    })
+}
+
+/// Returns true if a rule gives a right to some objects of a kind.
+fn gives(rule: &Value, verb: &str, group: &str, resource: &str) -> bool {
+    has(rule, "/verbs", verb) && has(rule, "/apiGroups", group) && has(rule, "/resources", resource)
 }
 
 fn has(rule: &Value, pointer: &str, value: &str) -> bool {

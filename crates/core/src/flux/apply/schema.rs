@@ -79,16 +79,11 @@ pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, live
     let Some(schema) = found.and_then(|found| found.pointer("/schema/openAPIV3Schema")) else {
         return Fit::Unknown(format!("has no schema for version {version}"));
     };
-    let filled = |value: &Value| {
-        let mut filled = value.clone();
-        fill_defaults(&mut filled, schema);
-        filled
-    };
     match live {
-        Live::Absent => Validation::new(live).whole(&filled(manifest), None, schema),
+        Live::Absent => Validation::new(live).whole(&with_defaults(manifest, schema), None, schema),
         Live::Unread => Validation::new(live).whole(manifest, None, schema),
         Live::Read(object) => {
-            let (old, desired) = (filled(object), filled(manifest));
+            let [old, desired] = [object, manifest].map(|value| with_defaults(value, schema));
             // What others write stays, what the controller drops goes: the object is between these two.
             let mut merged = old.clone();
             merge(&mut merged, manifest);
@@ -105,6 +100,13 @@ pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, live
             }
         }
     }
+}
+
+/// Returns a value with the defaults of absent fields.
+fn with_defaults(value: &Value, schema: &Value) -> Value {
+    let mut filled = value.clone();
+    fill_defaults(&mut filled, schema);
+    filled
 }
 
 /// Adds the defaults of absent fields, as the API server does before it validates.
@@ -295,13 +297,12 @@ impl Validation {
         let has_keys = old.is_some() && !stays && schema["x-kubernetes-list-type"] == "map";
         for (at, item) in items.iter().enumerate() {
             let old = old.filter(|_| stays).and_then(|old| old.get(at));
-            let of_item = || match self.value(item, old, inner, &format!("{pointer}/{at}")) {
+            fit = fit.and(|| match self.value(item, old, inner, &format!("{pointer}/{at}")) {
                 Fit::Invalid(misfit) if has_keys && !misfit.is_never_ratcheted() => {
                     Fit::Unknown(format!("has rules for items of {}", dotted(pointer)))
                 }
                 fit => fit,
-            };
-            fit = fit.and(of_item);
+            });
         }
         fit
     }

@@ -209,9 +209,9 @@ fn hide_hashes(mut before: Option<&mut Value>, mut after: Option<&mut Value>) {
 
 /// Returns the keys of two maps, and the number of items of the longer of two lists.
 fn steps(sides: [Option<&Value>; 2]) -> (BTreeSet<String>, usize) {
-    let present = || sides.into_iter().flatten();
-    let keys = present().filter_map(Value::as_object).flat_map(Map::keys).cloned().collect();
-    (keys, present().filter_map(Value::as_array).map(Vec::len).max().unwrap_or_default())
+    let present = sides.into_iter().flatten();
+    let keys = present.clone().filter_map(Value::as_object).flat_map(Map::keys).cloned().collect();
+    (keys, present.filter_map(Value::as_array).map(Vec::len).max().unwrap_or_default())
 }
 
 /// Returns the parts that the controller compares: name, labels, annotations, and everything but metadata and status.
@@ -287,13 +287,7 @@ fn mask_fields(manifest: &Value, masked: &Value, before: Option<&mut Value>, aft
 
 /// Replaces on both sides of a diff everything that a manifest does not write: values of Secrets can be in it.
 fn hide_unwritten(written: Option<&Value>, before: Option<&mut Value>, after: Option<&mut Value>) {
-    let fits = |side: Option<&Value>| match (written, side) {
-        (Some(Value::Object(_)), Some(side)) => side.is_object(),
-        (Some(Value::Array(items)), Some(side)) => side.as_array().is_some_and(|side| side.len() == items.len()),
-        (_, None) => true,
-        _ => false,
-    };
-    let is_nested = fits(before.as_deref()) && fits(after.as_deref());
+    let is_nested = has_parts_of(before.as_deref(), written) && has_parts_of(after.as_deref(), written);
     match (written, before, after) {
         (Some(Value::Object(fields)), mut before, mut after) if is_nested => {
             let rest = [&mut before, &mut after].map(|side| {
@@ -329,6 +323,16 @@ fn hide_unwritten(written: Option<&Value>, before: Option<&mut Value>, after: Op
                 }
             }
         }
+    }
+}
+
+/// Returns true for no value, and for a map or a list with as many items as what a manifest writes in its place.
+fn has_parts_of(side: Option<&Value>, written: Option<&Value>) -> bool {
+    match (written, side) {
+        (Some(Value::Object(_)), Some(side)) => side.is_object(),
+        (Some(Value::Array(items)), Some(side)) => side.as_array().is_some_and(|side| side.len() == items.len()),
+        (_, None) => true,
+        _ => false,
     }
 }
 

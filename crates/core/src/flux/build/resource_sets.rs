@@ -192,9 +192,9 @@ fn with_made_up_values(value: &Value, number: usize) -> Value {
 /// Fails if more depends on them than content: the names of objects, or what an object of Flux deploys.
 pub(crate) fn with_unknown_values(first: Vec<BuiltObject>, second: &[BuiltObject]) -> Result<Vec<BuiltObject>, String> {
     let is_alike = first.len() == second.len() && first.iter().zip(second).all(|(first, second)| first.id == second.id);
-    let deploys = |built: &BuiltObject| kinds::find(&built.id.group, &built.id.kind).is_some();
-    let mut pairs = first.iter().zip(second);
-    if !is_alike || pairs.any(|(first, second)| deploys(first) && first.manifest["spec"] != second.manifest["spec"]) {
+    let mut of_flux =
+        first.iter().zip(second).filter(|(built, _)| kinds::find(&built.id.group, &built.id.kind).is_some());
+    if !is_alike || of_flux.any(|(first, second)| first.manifest["spec"] != second.manifest["spec"]) {
         return Err(UNKNOWN_VALUE.to_owned());
     }
     let masked = first.into_iter().zip(second).map(|(mut built, second)| {

@@ -59,8 +59,7 @@ fn different_users(live: &Value, wanted: &Value) -> String {
 fn has_all(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
-            let is_known = |(key, value): (&String, &Value)| wanted.contains_key(key) || is_default(key, value);
-            live.iter().all(is_known)
+            live.iter().all(|(key, value)| wanted.contains_key(key) || is_default(key, value))
                 && wanted.iter().all(|(key, value)| live.get(key).is_some_and(|live| has_all(live, value)))
         }
         (Value::Array(live), Value::Array(wanted)) => {

@@ -51,18 +51,17 @@ pub(super) fn without_items(text: &str, is_gone: impl Fn(&str) -> bool) -> Optio
         return Some(text.to_owned());
     }
     let Content::Mapping { entries, .. } = Node::read(text)?.content else { return None };
-    let is_gone = |item: &Node| matches!(&item.content, Content::Scalar { value, .. } if is_gone(value));
     let mut after = text.to_owned();
     for (key, list) in entries.iter().rev() {
         let Content::Sequence { is_flow, items } = &list.content else { continue };
-        let is_emptied = !items.is_empty() && items.iter().all(is_gone);
+        let is_emptied = !items.is_empty() && items.iter().all(|item| item.is_text(&is_gone));
         if *is_flow && is_emptied {
             after.replace_range(list.range.clone(), "[]");
             continue;
         }
-        let gone = items.iter().filter(|item| is_gone(item));
+        let gone = items.iter().filter(|item| item.is_text(&is_gone));
         let cuts: Vec<Range<usize>> =
-            if *is_flow { flow_cuts(items, is_gone) } else { gone.map(|item| line_of(text, &item.range)).collect() };
+            if *is_flow { flow_cuts(items, &is_gone) } else { gone.map(|item| line_of(text, &item.range)).collect() };
         cuts.into_iter().rev().for_each(|cut| after.replace_range(cut, ""));
         if is_emptied {
             let colon = key.range.end + text.get(key.range.end..)?.find(':')? + 1;
@@ -74,12 +73,12 @@ pub(super) fn without_items(text: &str, is_gone: impl Fn(&str) -> bool) -> Optio
 }
 
 /// Returns the parts of a list in brackets without which the items that go are not in it, in their order. Some items stay.
-fn flow_cuts(items: &[Node], is_gone: impl Fn(&Node) -> bool) -> Vec<Range<usize>> {
-    let Some(last) = items.iter().rposition(|item| !is_gone(item)) else { return vec![] };
+fn flow_cuts(items: &[Node], is_gone: impl Fn(&str) -> bool) -> Vec<Range<usize>> {
+    let Some(last) = items.iter().rposition(|item| !item.is_text(&is_gone)) else { return vec![] };
     let inner = items
         .windows(2)
         .take(last)
-        .filter(|pair| is_gone(&pair[0]))
+        .filter(|pair| pair[0].is_text(&is_gone))
         .map(|pair| pair[0].range.start..pair[1].range.start);
     inner.chain(items.last().map(|end| items[last].range.end..end.range.end)).collect()
 }
@@ -136,9 +135,8 @@ impl Node {
 
     /// Reads the value that begins with an event.
     fn of(event: Event, parser: &mut Parser<&[u8]>) -> Option<Self> {
-        let byte = |index: u64| usize::try_from(index).ok();
-        let start = byte(event.start_mark.index)?;
-        let mut end = byte(event.end_mark.index)?;
+        let start = usize::try_from(event.start_mark.index).ok()?;
+        let mut end = usize::try_from(event.end_mark.index).ok()?;
         let content = match event.data {
             EventData::Scalar { value, style, .. } => {
                 Content::Scalar { value, is_quoted: style == ScalarStyle::DoubleQuoted }
@@ -149,7 +147,7 @@ impl Node {
                 loop {
                     let event = parser.parse().ok()?;
                     if event.data == EventData::MappingEnd {
-                        end = byte(event.end_mark.index)?;
+                        end = usize::try_from(event.end_mark.index).ok()?;
                         break;
                     }
                     let key = Self::of(event, parser)?;
@@ -162,7 +160,7 @@ impl Node {
                 loop {
                     let event = parser.parse().ok()?;
                     if event.data == EventData::SequenceEnd {
-                        end = byte(event.end_mark.index)?;
+                        end = usize::try_from(event.end_mark.index).ok()?;
                         break;
                     }
                     items.push(Self::of(event, parser)?);
@@ -174,10 +172,15 @@ impl Node {
         Some(Self { range: start..end, content })
     }
 
+    /// Returns true for a text that a rule accepts.
+    fn is_text(&self, accepts: impl Fn(&str) -> bool) -> bool {
+        matches!(&self.content, Content::Scalar { value, .. } if accepts(value))
+    }
+
     /// Returns the key and the value of an entry.
     fn entry(&self, name: &str) -> Option<&(Self, Self)> {
         let Content::Mapping { entries, .. } = &self.content else { return None };
-        entries.iter().find(|(key, _)| matches!(&key.content, Content::Scalar { value, .. } if value == name))
+        entries.iter().find(|(key, _)| key.is_text(|text| text == name))
     }
 }
 

@@ -31,8 +31,8 @@ impl<'s> LeavingOut<'s> {
 
     /// Returns the settings to try next; `None` if all that are left are needed.
     pub fn fewer(&self) -> Option<Holds> {
-        let left = || self.holds.iter().filter(|(id, _)| !self.group.contains(*id));
-        (!self.group.is_empty()).then(|| left().map(|(id, hold)| (id.clone(), *hold)).collect())
+        let left = self.holds.iter().filter(|(id, _)| !self.group.contains(*id));
+        (!self.group.is_empty()).then(|| left.map(|(id, hold)| (id.clone(), *hold)).collect())
     }
 
     /// Takes in what the list of [`Self::fewer`] loses, and whether it is good: it loses nothing in any other way either.

@@ -14,11 +14,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::flux::kinds::SOURCE_GROUP;
-use crate::flux::spec::KustomizationSpec;
+use crate::flux::spec::{KustomizationSpec, SourceId};
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::deletion::volumes::CLAIM;
 use crate::kubernetes::gap::{EFFECTS, Gap, GapKind};
-use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource};
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_helmrelease as releases;
@@ -94,11 +94,14 @@ pub fn losses<'p>(
     wanted: &BTreeSet<ObjectId>,
 ) -> Vec<Loss> {
     let managed = listed(last);
-    // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
-    let is_lost = |id: &ObjectId| wanted.contains(id) || (last.object(id).is_some() && managed.contains(id));
     let losses = steps.into_iter().flat_map(|(plan, secrets)| {
         let rows: BTreeMap<&ObjectId, &Change> = plan.deletions().map(|change| (&change.object.id, change)).collect();
-        let lost = plan.deletions().filter(|change| is_lost(&change.object.id) || change.may_come_back);
+        let lost = plan.deletions().filter(|change| {
+            let id = &change.object.id;
+            // The inventory of a release that is upgraded in a step still lists what the upgrade deletes.
+            let is_managed = last.object(id).is_some() && managed.contains(id);
+            wanted.contains(id) || is_managed || change.may_come_back
+        });
         lost.map(|change| Loss { above: holders_above(change, &rows, secrets), ..loss(change, secrets) })
             .collect::<Vec<_>>()
     });
@@ -141,9 +144,11 @@ pub fn all_holds(plan: &Plan, live: &Snapshot) -> Holds {
 /// first, and none has in the end, was only kept.
 pub fn managed_from_roots(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
     let (before, after) = (Index::build(first), Index::build(last));
-    let is_listed = |index: &Index<'_>, id: &ObjectId| index.recorded_by(id).iter().any(|owner| !owner.is_object(id));
     let mut queue: Vec<&ObjectId> = after.owners().filter_map(|owner| Some(&owner.object?.id)).collect();
-    queue.retain(|id| !is_listed(&before, id) && !is_listed(&after, id));
+    queue.retain(|id| {
+        let mut listing = [&before, &after].into_iter().flat_map(|index| index.recorded_by(id));
+        listing.all(|owner| owner.is_object(id))
+    });
     listed_below(queue, &after)
 }
 
@@ -212,8 +217,8 @@ pub fn next_holds(
     let (mut next, mut blamed, mut vain) = (holds.clone(), BTreeSet::new(), None);
     let index = Index::build(live);
     // What keeps a namespace or an owner may keep all that goes with it.
-    let is_lost = |id: &ObjectId| losses.iter().any(|other| other.object == *id);
-    for loss in losses.iter().filter(|loss| !loss.cause.as_ref().is_some_and(is_lost)) {
+    let first = losses.iter().filter(|loss| !losses.iter().any(|other| loss.cause.as_ref() == Some(&other.object)));
+    for loss in first {
         let Some((key, order)) = live_holder(loss, &index) else {
             vain.get_or_insert(loss);
             continue;
@@ -269,16 +274,15 @@ pub fn left_over<'p>(
 pub fn ended_marks(first: &Snapshot, last: &Snapshot, manager: &str) -> Vec<ObjectId> {
     let (before, after) = (Index::build(first), Index::build(last));
     let key = Hold::Keep.field().name;
-    let is_marked = |object: &&ObjectMetadata| {
+    let marked = first.objects.iter().filter(|object| {
         let own = object.managed_fields.iter().filter(|entry| &*entry.manager == manager);
         own.flat_map(|entry| &entry.annotations).any(|annotation| &**annotation == key)
-    };
-    let marked = first.objects.iter().filter(is_marked).map(|object| &object.id);
-    let goes_on = |id: &ObjectId| {
-        let listing = before.recorded_by(id).iter().filter(|owner| owner.kind == releases::KIND);
-        listing.into_iter().any(|owner| after.recorded_by(id).contains(owner))
-    };
-    marked.filter(|id| last.object(id).is_some() && !goes_on(id)).cloned().collect()
+    });
+    let ended = marked.map(|object| &object.id).filter(|id| {
+        let mut listing = before.recorded_by(id).iter().filter(|owner| owner.kind == releases::KIND);
+        last.object(id).is_some() && !listing.any(|owner| after.recorded_by(id).contains(owner))
+    });
+    ended.cloned().collect()
 }
 
 /// Returns an object that keeps a mark of a hold after the last step: its new owner applies it with another field manager.
@@ -317,13 +321,13 @@ pub fn remains(holds: &Holds, first: &Snapshot, last: &Snapshot) -> Vec<Remains>
         let recorded = first.resource(id).and_then(|full| ReleaseTarget::recorded(&full.content));
         let members = before.owner_of_object(id).map(|owner| &owner.members);
         let listed = if let Some(Members::Listed(members)) = members { &members[..] } else { &[] };
-        let is_of_helm = |object: &ObjectId| after.recorded_by(object).iter().any(|owner| owner.kind == releases::KIND);
         Remains {
             release: id.clone(),
             history: recorded.is_some_and(|of| !later.contains(&(of.name, of.storage_namespace))),
-            marks: listed
-                .iter()
-                .any(|object| &*object.group != SOURCE_GROUP && last.object(object).is_some() && !is_of_helm(object)),
+            marks: listed.iter().any(|object| {
+                let is_of_helm = after.recorded_by(object).iter().any(|owner| owner.kind == releases::KIND);
+                &*object.group != SOURCE_GROUP && last.object(object).is_some() && !is_of_helm
+            }),
         }
     });
     remains.filter(|remains| remains.history || remains.marks).collect()
@@ -333,18 +337,20 @@ pub fn remains(holds: &Holds, first: &Snapshot, last: &Snapshot) -> Vec<Remains>
 /// suspended applies nothing.
 pub fn contested(first: &Snapshot, last: &Snapshot) -> Option<(ObjectId, Vec<OwnerId>)> {
     let (before, after) = (Index::build(first), Index::build(last));
-    let appliers = |index: &Index<'_>, id: &ObjectId| -> Vec<OwnerId> {
-        let owners = index.recorded_by(id).iter().filter(|owner| owner.system == "flux" && !owner.is_object(id));
-        let is_active = |owner: &&OwnerId| {
-            let full = index.owner(owner).and_then(|owner| owner.full);
-            full.is_some_and(|full| !full.flag("/spec/suspend") && full.object.deletion_timestamp.is_none())
-        };
-        owners.filter(is_active).cloned().collect()
-    };
     last.ids().find_map(|id| {
-        let owners = appliers(&after, id);
-        (owners.len() > 1 && owners.len() > appliers(&before, id).len()).then(|| (id.clone(), owners))
+        let owners = appliers(id, &after);
+        (owners.len() > 1 && owners.len() > appliers(id, &before).len()).then(|| (id.clone(), owners))
     })
+}
+
+/// Returns the owners that apply an object.
+fn appliers(id: &ObjectId, index: &Index<'_>) -> Vec<OwnerId> {
+    let owners = index.recorded_by(id).iter().filter(|owner| owner.system == "flux" && !owner.is_object(id));
+    let active = owners.filter(|owner| {
+        let full = index.owner(owner).and_then(|owner| owner.full);
+        full.is_some_and(|full| !full.flag("/spec/suspend") && full.object.deletion_timestamp.is_none())
+    });
+    active.cloned().collect()
 }
 
 /// Returns what is not known if one of these plans deletes objects: whether Kustomizations that the change makes take them over, of which
@@ -413,8 +419,8 @@ pub fn leaving_over(holds: &Holds, first: &Snapshot, last: &Snapshot) -> BTreeSe
     let index = Index::build(first);
     let left = left_over(first, last, []);
     let owners = left.iter().flat_map(|id| index.recorded_by(id)).filter_map(|owner| index.owner(owner)?.object);
-    let is_set = |id: &&ObjectId| matches!(holds.get(*id), Some(Hold::Orphan | Hold::KeepInventory));
-    let mut leaving: BTreeSet<ObjectId> = owners.map(|object| &object.id).filter(is_set).cloned().collect();
+    let set = owners.filter(|owner| matches!(holds.get(&owner.id), Some(Hold::Orphan | Hold::KeepInventory)));
+    let mut leaving: BTreeSet<ObjectId> = set.map(|owner| owner.id.clone()).collect();
     let later = Index::build(last);
     if !leaving.is_empty() && left.iter().any(|id| later.owner_of_object(id).is_some()) {
         leaving.extend(staying(first, last).into_iter().filter(|id| !left.contains(id)));
@@ -432,24 +438,27 @@ pub fn staying(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
 /// for a step of its own.
 pub fn renamed_parents(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
     let index = Index::build(first);
-    let place = |full: &Resource| {
-        let spec = KustomizationSpec::of(full);
-        (spec.source(&full.object.id.namespace), spec.path().to_owned())
-    };
-    let only_in = |of: &Snapshot, other: &Snapshot| -> Vec<Resource> {
-        let owners = of.resources.iter().filter(|full| full.object.id.is_here(GROUP, KIND));
-        owners.filter(|full| other.object(&full.object.id).is_none()).cloned().collect()
-    };
-    let is_parent = |full: &&Resource| match index.owner_of_object(&full.object.id).map(|owner| &owner.members) {
-        Some(Members::Listed(members)) => members.iter().any(|id| id.is(GROUP, KIND)),
-        _ => false,
-    };
-    let (gone, new) = (only_in(first, last), only_in(last, first));
-    let pairs = gone.iter().filter(is_parent).flat_map(|old| {
-        let twins = new.iter().filter(|new| place(new) == place(old));
+    let parents = only_in(first, last).filter(|full| {
+        let members = index.owner_of_object(&full.object.id).map(|owner| &owner.members);
+        matches!(members, Some(Members::Listed(members)) if members.iter().any(|id| id.is(GROUP, KIND)))
+    });
+    let pairs = parents.flat_map(|old| {
+        let twins = only_in(last, first).filter(|new| place_of(new) == place_of(old));
         twins.flat_map(|new| [&old.object.id, &new.object.id]).cloned().collect::<Vec<_>>()
     });
     pairs.collect()
+}
+
+/// Returns the Kustomizations of a state that another state does not have.
+fn only_in<'s>(state: &'s Snapshot, other: &Snapshot) -> impl Iterator<Item = &'s Resource> {
+    let owners = state.resources.iter().filter(|full| full.object.id.is_here(GROUP, KIND));
+    owners.filter(|full| other.object(&full.object.id).is_none())
+}
+
+/// Returns the source and the path of a Kustomization.
+fn place_of(full: &Resource) -> (SourceId, String) {
+    let spec = KustomizationSpec::of(full);
+    (spec.source(&full.object.id.namespace), spec.path().to_owned())
 }
 
 /// Sets the fields of holds in a state, as a commit of them does.
@@ -481,9 +490,8 @@ pub fn put_to_sleep(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
 
 /// Returns the Kustomizations and HelmReleases that are suspended.
 fn suspended(state: &Snapshot) -> impl Iterator<Item = &ObjectId> {
-    let is_owner = |id: &ObjectId| id.is_here(GROUP, KIND) || id.is_here(releases::GROUP, releases::KIND);
-    let suspended = state.resources.iter().filter(move |full| is_owner(&full.object.id) && full.flag("/spec/suspend"));
-    suspended.map(|full| &full.object.id)
+    let suspended = state.resources.iter().filter(|full| full.flag("/spec/suspend")).map(|full| &full.object.id);
+    suspended.filter(|id| id.is_here(GROUP, KIND) || id.is_here(releases::GROUP, releases::KIND))
 }
 
 /// Ends the suspension of owners in a state.
@@ -502,12 +510,14 @@ pub struct ClaimCopy {
 /// Returns the claims that get another namespace or another name, and whose data nothing moves: also those that a StatefulSet makes, with
 /// names that follow from its own. `first` is the state before the steps.
 fn claims_to_copy(steps: &[HandoverStep], first: &Snapshot) -> Vec<ClaimCopy> {
-    let changes = || steps.iter().flat_map(|step| step.plan.changes());
-    let has_data = |id: &ObjectId| id.is("", CLAIM) || id.is("apps", "StatefulSet");
+    let changes: Vec<&Change> = steps.iter().flat_map(|step| step.plan.changes()).collect();
     let mut copies = BTreeSet::new();
-    for deleted in changes().filter(|change| change.is_deletion() && has_data(&change.object.id)) {
+    for deleted in changes.iter().filter(|change| change.is_deletion()) {
         let from = &deleted.object.id;
-        for to in changes().filter(|change| change.action == Action::Create && takes_place(change, deleted)) {
+        if !from.is("", CLAIM) && !from.is("apps", "StatefulSet") {
+            continue;
+        }
+        for to in changes.iter().filter(|change| change.action == Action::Create && takes_place(change, deleted)) {
             let to = &to.object.id;
             if from.is("", CLAIM) {
                 copies.insert(ClaimCopy { from: from.clone(), to: to.clone() });
@@ -533,14 +543,17 @@ fn takes_place(created: &Change, deleted: &Change) -> bool {
     if to.name == from.name {
         return true;
     }
-    let (new, old) = (&*to.name, &*from.name);
-    let has_end = |long: &str, short: &str| long.starts_with(short) || long.ends_with(short);
-    let has_same = |rest: fn(&str) -> Option<&str>| rest(new).is_some_and(|name| rest(old) == Some(name));
-    let is_renamed = has_end(new, old)
-        || has_end(old, new)
-        || has_same(|name| name.split_once('-').map(|(_, rest)| rest))
-        || has_same(|name| name.rsplit_once('-').map(|(rest, _)| rest));
-    created.owner == deleted.owner && is_renamed
+    created.owner == deleted.owner && is_renamed(&from.name, &to.name)
+}
+
+/// Returns true if a name has something more or less at one end than another one, or another first or last word.
+fn is_renamed(old: &str, new: &str) -> bool {
+    let is_longer =
+        [(new, old), (old, new)].iter().any(|(long, short)| long.starts_with(short) || long.ends_with(short));
+    let [first, last] = [old.split_once('-').zip(new.split_once('-')), old.rsplit_once('-').zip(new.rsplit_once('-'))];
+    is_longer
+        || first.is_some_and(|((_, old), (_, new))| old == new)
+        || last.is_some_and(|((old, _), (new, _))| old == new)
 }
 
 /// Returns the live claims that a StatefulSet makes, each with the name of its template and its number. Names with a dash can also be
@@ -549,13 +562,11 @@ pub(in crate::flux) fn claims_of_set<'s>(
     set: &'s ObjectId,
     snapshot: &'s Snapshot,
 ) -> impl Iterator<Item = (&'s str, &'s str, &'s ObjectId)> {
-    let is_near = |id: &&ObjectId| id.namespace == set.namespace && id.cluster == set.cluster;
     let longer: Vec<&ObjectId> = snapshot
         .ids()
-        .filter(is_near)
-        .filter(|id| id.is("apps", "StatefulSet") && id.name.len() > set.name.len())
+        .filter(|id| id.is("apps", "StatefulSet") && id.is_beside(set) && id.name.len() > set.name.len())
         .collect();
-    let claims = snapshot.ids().filter(move |id| id.is("", CLAIM) && is_near(id));
+    let claims = snapshot.ids().filter(move |id| id.is("", CLAIM) && id.is_beside(set));
     claims.filter_map(move |id| {
         let (template, number) = claim_of_set(&id.name, &set.name)?;
         let is_other = longer.iter().any(|other| claim_of_set(&id.name, &other.name).is_some());
@@ -641,6 +652,7 @@ impl Handover {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kubernetes::object::ObjectMetadata;
     use crate::plan::{Actor, PinnedObject};
     use crate::testing;
 

@@ -138,9 +138,9 @@ impl FilePatch {
     /// Returns the difference between two versions of a file; `None` for one that does not exist.
     pub fn of(file: &str, before: Option<&str>, after: Option<&str>) -> Self {
         let diff = TextDiff::from_lines(before.unwrap_or_default(), after.unwrap_or_default());
-        let name = |side: &str, text: Option<&str>| text.map_or("/dev/null".to_owned(), |_| quoted(side, file));
-        let mut unified = diff.unified_diff();
-        let text = unified.context_radius(3).header(&name("a", before), &name("b", after)).to_string();
+        let [old, new] = [("a", before), ("b", after)]
+            .map(|(side, text)| text.map_or("/dev/null".to_owned(), |_| quoted(side, file)));
+        let text = diff.unified_diff().context_radius(3).header(&old, &new).to_string();
         let mode = match (before, after) {
             (None, _) => "new file mode 100644\n",
             (_, None) => "deleted file mode 100644\n",
@@ -152,15 +152,16 @@ impl FilePatch {
 
     /// Returns the differences between two trees.
     pub fn between(before: &Tree, after: &Tree) -> Vec<Self> {
-        let text = |tree: &'_ Tree, path: &str| tree.get(path).and_then(text_of).map(str::to_owned);
-        let of = |path: &str| Self::of(path, text(before, path).as_deref(), text(after, path).as_deref());
-        changed(before, after).into_iter().map(of).collect()
+        let patches = changed(before, after).into_iter().map(|path| {
+            let [old, new] = [before, after].map(|tree| tree.get(path).and_then(text_of));
+            Self::of(path, old, new)
+        });
+        patches.collect()
     }
 }
 
 /// Returns a file name of a header as git writes it: one with a line break would otherwise begin the patch of another file.
 fn quoted(side: &str, file: &str) -> String {
-    let is_special = |byte: u8| byte < b' ' || matches!(byte, b'"' | b'\\' | 0x7f);
     if !file.bytes().any(is_special) {
         return format!("{side}/{file}");
     }
@@ -174,19 +175,28 @@ fn quoted(side: &str, file: &str) -> String {
     name + "\""
 }
 
+/// Returns true for a byte that git writes with a backslash in the name of a file.
+fn is_special(byte: u8) -> bool {
+    byte < b' ' || matches!(byte, b'"' | b'\\' | 0x7f)
+}
+
 /// Returns true if two trees differ in nothing but settings of steps.
 pub fn differ_in_holds(before: &Tree, after: &Tree) -> bool {
-    let sides = |path: &str| [before, after].map(|tree| Settings::of_file(tree, path));
-    changed(before, after)
-        .into_iter()
-        .all(|path| matches!(&sides(path), [Some(before), Some(after)] if before.manifests == after.manifests))
+    changed_settings(before, after)
+        .all(|sides| sides.is_some_and(|(before, after)| before.manifests == after.manifests))
 }
 
 /// Returns true if the second of two trees only lacks settings of steps.
 pub fn ends_holds(before: &Tree, after: &Tree) -> bool {
-    let sides = |path: &str| [before, after].map(|tree| Settings::of_file(tree, path));
-    let ends = |path: &str| matches!(sides(path), [Some(before), Some(after)] if after.set.is_subset(&before.set));
-    differ_in_holds(before, after) && changed(before, after).into_iter().all(ends)
+    differ_in_holds(before, after)
+        && changed_settings(before, after)
+            .all(|sides| sides.is_some_and(|(before, after)| after.set.is_subset(&before.set)))
+}
+
+/// Returns what each file that is not the same in two trees has in them; `None` for one that is not YAML in both.
+fn changed_settings<'t>(before: &'t Tree, after: &'t Tree) -> impl Iterator<Item = Option<(Settings, Settings)>> {
+    let paths = changed(before, after).into_iter();
+    paths.map(|path| Settings::of_file(before, path).zip(Settings::of_file(after, path)))
 }
 
 /// Returns the paths of the files that are not the same in two trees.
@@ -246,9 +256,9 @@ pub fn set_in_tree(tree: &mut Tree, owner: &ObjectId, field: Field, root: Option
         .filter(|(_, text)| text.contains(&*owner.kind))
         .filter_map(|(path, text)| Some((path.to_owned(), set_field(text, owner, field)?)))
         .collect();
-    let root = root.map(directory);
-    let is_below = |path: &str| root.as_ref().is_none_or(|root| path.starts_with(root));
-    let chosen: Vec<_> = all.iter().filter(|(path, _)| all.len() == 1 || is_below(path)).collect();
+    let is_only = all.len() == 1;
+    let chosen: Vec<_> =
+        all.iter().filter(|(path, _)| is_only || root.is_none_or(|root| is_below(path, root))).collect();
     let place = match (&chosen[..], &all[..]) {
         ([(path, Ok(after))], _) => {
             tree.replace(path, Some(File::Regular(Arc::from(after.as_bytes()))));
@@ -269,12 +279,10 @@ pub fn set_in_tree(tree: &mut Tree, owner: &ObjectId, field: Field, root: Option
 #[must_use]
 pub fn with_earlier_files(tree: &Tree, before: &Tree, ids: &BTreeSet<ObjectId>, root: &str) -> Tree {
     let root = directory(root);
-    let is_of_one = |document: &&str| {
-        let manifest = document.contains("kind").then(|| yaml::document(document).ok()).flatten();
-        manifest.is_some_and(|manifest| ids.iter().any(|id| is_manifest_of(&manifest, id)))
-    };
-    let files =
-        [tree, before].into_iter().flat_map(yaml_files).filter(|(_, text)| documents(text).iter().any(&is_of_one));
+    let files = [tree, before].into_iter().flat_map(yaml_files).filter(|(_, text)| {
+        let mut manifests = documents(text).into_iter().filter_map(manifest_in);
+        manifests.any(|manifest| ids.iter().any(|id| is_manifest_of(&manifest, id)))
+    });
     let (below, others): (BTreeSet<&str>, BTreeSet<&str>) =
         files.map(|(path, _)| path).partition(|path| path.starts_with(&root));
     let mut earlier = tree.clone();
@@ -296,9 +304,7 @@ pub fn remove_from_tree(
     let mut places: BTreeMap<&ObjectId, Vec<(String, usize)>> = BTreeMap::new();
     for (path, text) in yaml_files(tree) {
         for (at, document) in documents(text).into_iter().enumerate() {
-            let Some(manifest) = document.contains("kind").then(|| yaml::document(document).ok()).flatten() else {
-                continue;
-            };
+            let Some(manifest) = manifest_in(document) else { continue };
             let own = manifests.keys().filter(|id| is_manifest_of(&manifest, id));
             own.for_each(|id| places.entry(id).or_default().push((path.to_owned(), at)));
         }
@@ -331,8 +337,8 @@ pub fn remove_from_tree(
     remove_entries(tree, &gone);
     for root in roots {
         let below = directory(root);
-        let is_empty = |tree: &Tree| !yaml_files(tree).any(|(path, _)| path.starts_with(&below));
-        if gone.iter().any(|path| path.starts_with(&below)) && is_empty(tree) {
+        let is_changed = gone.iter().any(|path| path.starts_with(&below));
+        if is_changed && !yaml_files(tree).any(|(path, _)| path.starts_with(&below)) {
             tree.replace(&format!("{below}kustomization.yaml"), Some(File::Regular(Arc::from(EMPTY.as_bytes()))));
         }
     }
@@ -357,10 +363,11 @@ fn remove_entries(tree: &mut Tree, gone: &[String]) {
         .map(|(path, text)| (path.to_owned(), text.to_owned()))
         .collect();
     for (path, text) in files {
-        let names = |entry: &str| path::resolve(path::parent(&path), entry).is_some_and(|entry| gone.contains(&entry));
+        let after = edit::without_items(&text, |entry| {
+            path::resolve(path::parent(&path), entry).is_some_and(|entry| gone.contains(&entry))
+        });
         // A list that cannot be changed names a file that is gone: the plan says that the build fails.
-        let after = edit::without_items(&text, names).unwrap_or_else(|| text.clone());
-        if after != text {
+        if let Some(after) = after.filter(|after| *after != text) {
             tree.replace(&path, Some(File::Regular(Arc::from(after.as_bytes()))));
         }
     }
@@ -417,20 +424,26 @@ fn without_documents(text: &str, dropped: &BTreeSet<usize>) -> String {
 
 /// Returns a file with the field in the manifest of an owner, or why its text cannot have it; `None` if it has no such manifest.
 fn set_field(text: &str, owner: &ObjectId, field: Field) -> Option<Result<String, String>> {
-    let is_own = |document: &&str| yaml::document(document).is_ok_and(|manifest| is_manifest_of(&manifest, owner));
-    let document = documents(text).into_iter().find(is_own)?;
+    let mut documents = documents(text).into_iter();
+    let document =
+        documents.find(|document| yaml::document(document).is_ok_and(|manifest| is_manifest_of(&manifest, owner)))?;
     let start = document.as_ptr().addr() - text.as_ptr().addr();
     let after = edit::set(document, &field.path(), &field.written());
     Some(after.map(|after| text[..start].to_owned() + &after + &text[start + document.len()..]))
 }
 
+/// Reads a document that can be a manifest.
+fn manifest_in(document: &str) -> Option<Value> {
+    if document.contains("kind") { yaml::document(document).ok() } else { None }
+}
+
 fn is_manifest_of(manifest: &Value, id: &ObjectId) -> bool {
-    let text = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_str);
-    let group = text("/apiVersion").map(group_of);
-    text("/kind") == Some(&id.kind)
-        && group == Some(&id.group)
-        && text("/metadata/name") == Some(&id.name)
-        && text("/metadata/namespace").is_none_or(|namespace| *namespace == *id.namespace)
+    let [version, kind, name, namespace] = ["/apiVersion", "/kind", "/metadata/name", "/metadata/namespace"]
+        .map(|pointer| manifest.pointer(pointer).and_then(Value::as_str));
+    version.map(group_of) == Some(&id.group)
+        && kind == Some(&id.kind)
+        && name == Some(&id.name)
+        && namespace.is_none_or(|namespace| *namespace == *id.namespace)
 }
 
 #[cfg(test)]

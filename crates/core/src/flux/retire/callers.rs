@@ -45,9 +45,7 @@ fn workloads_of(service: &ObjectId, referrers: &[Referrer]) -> BTreeSet<ObjectId
     let selecting = referrers.iter().find(|referrer| referrer.object == *service);
     let selector = selecting.and_then(|referrer| Selector::parse(referrer.selector.as_deref()?).ok());
     let Some(selector) = selector else { return BTreeSet::new() };
-    let is_near = |id: &ObjectId| id.namespace == service.namespace && id.cluster == service.cluster;
-    let behind = referrers.iter().filter(|referrer| {
-        is_near(&referrer.object) && !referrer.pod_labels.is_empty() && selector.matches(&referrer.pod_labels)
-    });
+    let beside = referrers.iter().filter(|referrer| referrer.object.is_beside(service));
+    let behind = beside.filter(|near| !near.pod_labels.is_empty() && selector.matches(&near.pod_labels));
     behind.map(|referrer| referrer.object.clone()).collect()
 }

@@ -76,12 +76,11 @@ impl ClaimFate {
     /// Returns the same with placeholders in place of values of Secrets.
     #[must_use]
     pub fn masked(self, secrets: &SecretMask) -> Self {
-        let written = |id: &ObjectId| secrets.written(id);
         let reason = self.reason.with_texts(|text| secrets.mask(text));
         let [snapshots, deleted_snapshots] =
-            [&self.snapshots, &self.deleted_snapshots].map(|ids| ids.iter().map(written).collect());
-        let volume = self.volume.as_ref().map(written);
-        Self { claim: written(&self.claim), volume, reason, snapshots, deleted_snapshots, ..self }
+            [&self.snapshots, &self.deleted_snapshots].map(|ids| ids.iter().map(|id| secrets.written(id)).collect());
+        let volume = self.volume.as_ref().map(|id| secrets.written(id));
+        Self { claim: secrets.written(&self.claim), volume, reason, snapshots, deleted_snapshots, ..self }
     }
 }
 
@@ -101,8 +100,11 @@ impl Retirement {
         for fate in &mut data {
             fate.deleted_snapshots.extend(fate.snapshots.extract_if(.., |id| deleted.contains(id)));
         }
-        let masked = |owner: &OwnerId| secrets.iter().fold(owner.clone(), |owner, mask| mask.masked_owner(owner));
-        let owners = order.owners.iter().map(masked).collect();
+        let owners = order
+            .owners
+            .iter()
+            .map(|owner| secrets.iter().fold(owner.clone(), |owner, mask| mask.masked_owner(owner)))
+            .collect();
         let left_over = SecretMask::written_by_all(secrets, order.left_over(first, last));
         let unused_sources = SecretMask::written_by_all(secrets, unused_sources(first, last));
         Self { schema: SCHEMA, complete, owners, data, steps, left_over, unused_sources }
@@ -116,9 +118,9 @@ impl Retirement {
 
 /// Returns the sources that something used in the first state and that nothing uses in the last one, where they still are.
 fn unused_sources(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
-    let used = |snapshot: &Snapshot| -> BTreeSet<ObjectId> { snapshot.resources.iter().flat_map(sources_of).collect() };
-    let unused = &used(first) - &used(last);
-    unused.into_iter().filter(|id| last.object(id).is_some()).collect()
+    let [before, after] =
+        [first, last].map(|state| state.resources.iter().flat_map(sources_of).collect::<BTreeSet<ObjectId>>());
+    (&before - &after).into_iter().filter(|id| last.object(id).is_some()).collect()
 }
 
 /// Returns the sources that an object of Flux names.
@@ -141,25 +143,22 @@ pub fn fates(plan: &FinishedPlan, snapshot: &Snapshot, step: usize) -> Vec<Claim
         let near =
             |id: &&ObjectId| id.is("snapshot.storage.k8s.io", "VolumeSnapshot") && id.namespace == claim.id.namespace;
         let snapshots: Vec<ObjectId> = snapshot.ids().filter(near).cloned().collect();
-        let fate = move |volume: Option<&ObjectId>, reason: Reason, loses_data| ClaimFate {
+        let all = found.of(claim, plan.policy_changes()).into_iter();
+        let mut of_volumes: Vec<(Option<ObjectId>, Reason, bool)> =
+            all.map(|(volume, outcome)| (Some(volume.id.clone()), outcome.into(), outcome.loses_data())).collect();
+        // A claim without a volume has no data.
+        if of_volumes.is_empty() && !are_read {
+            of_volumes.push((None, Reason::new(ReasonCode::Unread, "volumes could not be read"), true));
+        }
+        of_volumes.into_iter().map(move |(volume, reason, loses_data)| ClaimFate {
             claim: claim.id.clone(),
             step,
-            volume: volume.cloned(),
+            volume,
             reason,
             loses_data,
             snapshots: snapshots.clone(),
             deleted_snapshots: vec![],
-        };
-        match &found.of(claim, plan.policy_changes())[..] {
-            // It has no data.
-            [] if are_read => vec![],
-            [] => vec![fate(None, Reason::new(ReasonCode::Unread, "volumes could not be read"), true)],
-            all => {
-                let of =
-                    all.iter().map(|(volume, outcome)| fate(Some(&volume.id), (*outcome).into(), outcome.loses_data()));
-                of.collect()
-            }
-        }
+        })
     });
     fates.collect()
 }
@@ -321,24 +320,25 @@ impl Order {
     /// lost its owner on the way.
     fn left_over(&self, first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
         let (before, after) = (Index::build(first), Index::build(last));
-        let lost = |index: &Index<'_>, id: &ObjectId| {
-            let status = index.snapshot().object(id).map(|object| index.status(object));
-            matches!(status, Some(OwnershipStatus::Leaked(_) | OwnershipStatus::Orphaned(_)))
-        };
-        // It may have been leaked before: its owner never recorded it, as Helm does with definitions in `crds/`.
-        let is_of_removed = |id: &ObjectId| match last.object(id).map(|object| after.status(object)) {
-            Some(OwnershipStatus::Orphaned(claim)) => self.owners.contains(&claim.owner),
-            _ => false,
-        };
-        let is_left = |id: &ObjectId| {
-            let is_terminating =
-                |snapshot: &Snapshot| snapshot.object(id).is_some_and(|object| object.deletion_timestamp.is_some());
-            ((self.takes(id) || self.claims.contains(id)) && after.recorded_by(id).is_empty())
-                || (is_terminating(last) && !is_terminating(first))
-                || (lost(&after, id) && (!lost(&before, id) || is_of_removed(id)))
-        };
-        let ids: BTreeSet<&ObjectId> = last.ids().filter(|id| is_left(id)).collect();
+        let ids: BTreeSet<&ObjectId> = last.ids().filter(|id| self.is_left(id, &before, &after)).collect();
         ids.into_iter().cloned().collect()
+    }
+
+    /// Returns true if an object that is there after the last step should not be there.
+    fn is_left(&self, id: &ObjectId, before: &Index<'_>, after: &Index<'_>) -> bool {
+        let [first, last] = [before, after].map(|index| index.snapshot().object(id));
+        let [was_terminating, is_terminating] =
+            [first, last].map(|object| object.is_some_and(|object| object.deletion_timestamp.is_some()));
+        let [earlier, later] =
+            [(before, first), (after, last)].map(|(index, object)| object.map(|object| index.status(object)));
+        let [was_lost, is_lost] = [&earlier, &later]
+            .map(|status| matches!(status, Some(OwnershipStatus::Leaked(_) | OwnershipStatus::Orphaned(_))));
+        // It may have been leaked before: its owner never recorded it, as Helm does with definitions in `crds/`.
+        let is_of_removed =
+            matches!(&later, Some(OwnershipStatus::Orphaned(claim)) if self.owners.contains(&claim.owner));
+        ((self.takes(id) || self.claims.contains(id)) && after.recorded_by(id).is_empty())
+            || (is_terminating && !was_terminating)
+            || (is_lost && (!was_lost || is_of_removed))
     }
 }
 

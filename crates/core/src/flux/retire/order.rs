@@ -156,15 +156,14 @@ fn listed<'o>(owner: &'o Owner<'_>) -> impl Iterator<Item = &'o ObjectId> {
 impl<'a> Units<'a> {
     /// Adds the owners among the targets, those in the namespaces among them, and the owners that they manage.
     fn add_owners(&mut self, targets: &BTreeSet<ObjectId>) -> Result<(), NoOrder> {
-        let is_meant = |id: &ObjectId| targets.contains(id) || targets.contains(&id.namespace_object());
         let mut queue: Vec<(Option<&Owner<'_>>, &ObjectId)> =
-            self.snapshot.ids().filter(|id| is_meant(id)).map(|id| (None, id)).collect();
+            self.snapshot.ids().filter(|id| is_meant(id, targets)).map(|id| (None, id)).collect();
         while let Some((listing, id)) = queue.pop() {
             let Some(owner) = self.index.owner_of_object(id) else { continue };
             if self.snapshot.object(id).is_none() {
                 continue;
             }
-            if let Some(listing) = listing.filter(|_| !is_meant(id)) {
+            if let Some(listing) = listing.filter(|_| !is_meant(id, targets)) {
                 ensure_own(self.index, &listing.id, id)?;
             }
             if self.owners.insert(id.clone()) {
@@ -351,8 +350,8 @@ impl<'a> Units<'a> {
     ///
     /// Fails if only their lists say so.
     fn ensure_container_goes(&self, object: &ObjectMetadata) -> Result<(), NoOrder> {
-        let is_removed = |id: &ObjectId| self.units.iter().any(|unit| unit.removes.contains(id));
-        for container in self.containers(object).filter(|id| !is_removed(id)) {
+        let left = self.containers(object).filter(|id| !self.units.iter().any(|unit| unit.removes.contains(id)));
+        for container in left {
             let listing = self.index.recorded_by(&container).iter();
             let removed = listing.filter(|owner| self.owners.iter().any(|id| owner.is_object(id)));
             let checks: Vec<_> = removed.map(|owner| ensure_own(self.index, owner, &container)).collect();
@@ -422,8 +421,8 @@ impl<'a> Units<'a> {
             for needed in needs {
                 match self.unit_of(&needed.to) {
                     Some(then) => {
-                        let why = || format!("{} uses {}", referrer.object, needed.to);
-                        self.add_edge(self.unit_of(&referrer.object), then, why);
+                        let first = self.unit_of(&referrer.object);
+                        self.add_edge(first, then, || format!("{} uses {}", referrer.object, needed.to));
                     }
                     None if needed.to.is_here("", CLAIM) && self.unit_of(&referrer.object).is_some() => {
                         self.claims.insert(needed.to.clone());
@@ -434,8 +433,9 @@ impl<'a> Units<'a> {
         }
         for Caller { object, service, workloads } in callers(referrers) {
             for then in workloads.iter().filter_map(|workload| self.unit_of(workload)).collect::<Vec<_>>() {
-                let why = || format!("{object} calls {service}, which sends requests to its Pods");
-                self.add_edge(self.unit_of(&object), then, why);
+                self.add_edge(self.unit_of(&object), then, || {
+                    format!("{object} calls {service}, which sends requests to its Pods")
+                });
             }
         }
         // Last, because these are left out where they contradict what is certain.
@@ -516,8 +516,9 @@ impl<'a> Units<'a> {
         for right in rights.cloned().collect::<Vec<_>>() {
             let (Some(first), Some(then)) = (self.unit_of(owner), self.unit_of(&right)) else { continue };
             if !self.goes_before(then, first) {
-                let why = || format!("{right} may give its service account the rights that it needs");
-                self.add_edge(Some(first), then, why);
+                self.add_edge(Some(first), then, || {
+                    format!("{right} may give its service account the rights that it needs")
+                });
             }
             self.needs.entry(owner.clone()).or_default().insert(right);
         }
@@ -579,17 +580,20 @@ impl<'a> Units<'a> {
         Ok(steps)
     }
 
+    /// Returns one of these units that must be gone before another one.
+    fn awaited(&self, then: usize, left: &BTreeSet<usize>) -> Option<usize> {
+        let mut edges = self.edges.keys().filter(|(first, other)| *other == then && left.contains(first));
+        edges.next().map(|(first, _)| *first)
+    }
+
     /// Says which of these units must be gone before each other, and why. Each of them waits for another one.
     fn circle(&self, left: &BTreeSet<usize>) -> NoOrder {
-        let before = |at: usize| {
-            let edges = self.edges.keys().filter(|(first, then)| *then == at && left.contains(first));
-            edges.map(|(first, _)| *first).next()
-        };
         let mut path: Vec<usize> = left.first().copied().into_iter().collect();
-        while let Some(first) = path.last().and_then(|at| before(*at)).filter(|first| !path.contains(first)) {
+        while let Some(first) = path.last().and_then(|at| self.awaited(*at, left)).filter(|first| !path.contains(first))
+        {
             path.push(first);
         }
-        let closing = path.last().and_then(|at| before(*at));
+        let closing = path.last().and_then(|at| self.awaited(*at, left));
         let mut circle = path.split_off(path.iter().position(|at| Some(*at) == closing).unwrap_or_default());
         circle.reverse();
         let named =
@@ -621,6 +625,11 @@ pub fn ensure_own(index: &Index<'_>, owner: &OwnerId, id: &ObjectId) -> Result<(
         owner.namespace
     );
     Err(NoOrder::new(id, rule).hint("if it is to go too, name it, or delete it by hand first"))
+}
+
+/// Returns true for a target, and for an object in a namespace that is one.
+fn is_meant(id: &ObjectId, targets: &BTreeSet<ObjectId>) -> bool {
+    targets.contains(id) || targets.contains(&id.namespace_object())
 }
 
 /// Returns the Secret or ConfigMap that says how to reach the cluster of an owner's objects.

@@ -11,7 +11,6 @@ use super::ignore::Patterns;
 use super::options::{IgnoreFilter, SourceOptions};
 use super::path;
 use super::tree::{File, Tree};
-use crate::bounds::Exceeded;
 use crate::text::hash_of_parts;
 
 /// Number of symbolic links that Linux follows in one path.
@@ -226,11 +225,11 @@ fn patterns(checked_out: &[(&str, &File)], options: &SourceOptions) -> Result<Pa
     if options.filter == IgnoreFilter::RootOnly {
         found.retain(|(at, _)| path::parent(at).is_empty());
     }
-    let exceeds = |exceeded: Exceeded| format!("it has {exceeded}");
-    for (at, content) in found {
-        patterns.add(path::parent(at), &String::from_utf8_lossy(content)).map_err(exceeds)?;
+    let written = found.into_iter().map(|(at, content)| (path::parent(at), String::from_utf8_lossy(content)));
+    let of_options = options.ignore.as_deref().unwrap_or_default();
+    for (directory, text) in written.chain([("", of_options.into())]) {
+        patterns.add(directory, &text).map_err(|exceeded| format!("it has {exceeded}"))?;
     }
-    patterns.add("", options.ignore.as_deref().unwrap_or_default()).map_err(exceeds)?;
     Ok(if options.filter == IgnoreFilter::Full { patterns.with_defaults() } else { patterns })
 }
 

@@ -31,9 +31,9 @@ pub struct CheckoutSources {
 impl CheckoutSources {
     /// Finds the sources of a checkout with these remotes.
     pub fn find(snapshot: &Snapshot, remotes: &[String]) -> Self {
-        let remotes: BTreeSet<String> = remotes.iter().map(|remote| normalise_url(remote)).collect();
+        let own = normalised(remotes);
         let mut found = Self::default();
-        for repository in git_repositories(snapshot).filter(|source| remotes.contains(&normalise_url(url(source)))) {
+        for repository in git_repositories(snapshot).filter(|source| own.contains(&normalise_url(url(source)))) {
             let id = SourceId::of(&repository.object.id);
             match followed_ref(repository) {
                 FollowedRef::Branch(branch) => drop(found.branches.entry(branch).or_default().insert(id)),
@@ -63,6 +63,10 @@ pub fn git_repositories(snapshot: &Snapshot) -> impl Iterator<Item = &Resource> 
     snapshot.resources.iter().filter(|full| full.object.id.is(SOURCE_GROUP, "GitRepository"))
 }
 
+fn normalised(remotes: &[String]) -> BTreeSet<String> {
+    remotes.iter().map(|remote| normalise_url(remote)).collect()
+}
+
 fn url(source: &Resource) -> &str {
     source.text("/spec/url").unwrap_or_default()
 }
@@ -71,13 +75,13 @@ fn url(source: &Resource) -> &str {
 ///
 /// Source: Flux v2.9 `cmd/flux/push_artifact.go`: `--source` becomes this annotation, and source-controller keeps it.
 pub fn pushed_from(snapshot: &Snapshot, remotes: &[String]) -> Vec<SourceId> {
-    let remotes: BTreeSet<String> = remotes.iter().map(|remote| normalise_url(remote)).collect();
+    let own = normalised(remotes);
     let registries = snapshot.resources.iter().filter(|full| full.object.id.is(SOURCE_GROUP, "OCIRepository"));
-    let made_of = |full: &&Resource| {
+    let pushed = registries.filter(|full| {
         let source = full.text("/status/artifact/metadata/org.opencontainers.image.source");
-        source.is_some_and(|source| remotes.contains(&normalise_url(source)))
-    };
-    registries.filter(made_of).map(|full| SourceId::of(&full.object.id)).collect()
+        source.is_some_and(|source| own.contains(&normalise_url(source)))
+    });
+    pushed.map(|full| SourceId::of(&full.object.id)).collect()
 }
 
 /// Returns true if a source has the repository of this URL.

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use crate::kubernetes::object::Resource;
+use crate::kubernetes::object::{ObjectId, Resource};
 use crate::kubernetes::redact::redact_urls;
 
 /// A reason why a source does not get a new revision, or may not get it.
@@ -12,6 +12,13 @@ pub struct Obstacle {
     pub sentence: String,
     /// Message of the condition that is not `True`.
     message: Option<String>,
+}
+
+impl Obstacle {
+    /// Returns the obstacle that a source is or does something.
+    fn of(source: &ObjectId, what: &str) -> Self {
+        Self { sentence: format!("{source} {what}"), message: None }
+    }
 }
 
 /// The sentence with the message.
@@ -28,20 +35,20 @@ impl Display for Obstacle {
 /// cannot be fetched or verified keeps the artifact that it has.
 pub fn obstacles(source: &Resource) -> Vec<Obstacle> {
     let id = &source.object.id;
-    let obstacle = |what: &str| Obstacle { sentence: format!("{id} {what}"), message: None };
     if source.flag("/spec/suspend") {
-        return vec![obstacle("is suspended: nothing of this happens before it is resumed")];
+        return vec![Obstacle::of(id, "is suspended: nothing of this happens before it is resumed")];
     }
     let fetch_failed = source.condition("FetchFailed").filter(|failed| failed.status == "True");
     let failed = fetch_failed.or_else(|| source.condition("Ready").filter(|ready| ready.status == "False"));
     let failure = failed.map(|failed| {
         let message = if failed.message.is_empty() { failed.reason } else { failed.message };
         let what = "is not ready: nothing of this happens before it can be fetched again";
-        Obstacle { message: Some(redact_urls(message)), ..obstacle(what) }
+        Obstacle { message: Some(redact_urls(message)), ..Obstacle::of(id, what) }
     });
     let is_verified = source.at("/spec/verify").is_some_and(|verify| !verify.is_null());
     let verified = is_verified.then(|| {
-        obstacle("verifies signatures: nothing of this happens unless the new revision is signed as it demands")
+        let what = "verifies signatures: nothing of this happens unless the new revision is signed as it demands";
+        Obstacle::of(id, what)
     });
     failure.into_iter().chain(verified).collect()
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::kinds::kind::{ADMISSION, CERT_MANAGER, Field, GATEWAY, POD_FIELDS, SOURCE};
 use super::table;
-use crate::kubernetes::object::{KeyValues, ObjectId, Resource, group_of};
+use crate::kubernetes::object::{KeyValues, ObjectId, Resource, flag_at, group_of, text_at};
 use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 
 /// Number of claims of one template of a StatefulSet that are looked at.
@@ -155,22 +155,26 @@ fn first<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
 
 /// Returns the object that the value of a field names; `None` without a name, and if it may be absent.
 fn reference(value: &Value, field: &Field, from: &ObjectId, own: &str) -> Option<Reference> {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     if value.get("optional").and_then(Value::as_bool).unwrap_or_default() {
         return None;
     }
-    let name = value.as_str().or_else(|| text("name")).or_else(|| text("secretName"))?;
+    let name = value.as_str().or_else(|| text(value, "name")).or_else(|| text(value, "secretName"))?;
     // A store of external-secrets writes the kind as a type.
-    let of_type = || text("type").filter(|kind| matches!(*kind, "ConfigMap" | "Secret"));
-    let kind = text("kind").or_else(of_type).unwrap_or(field.kind);
-    let by_version = text("apiVersion").map(group_of);
+    let of_type = text(value, "type").filter(|kind| matches!(*kind, "ConfigMap" | "Secret"));
+    let kind = text(value, "kind").or(of_type).unwrap_or(field.kind);
+    let by_version = text(value, "apiVersion").map(group_of);
     let of_other_kind = if kind == field.kind { None } else { table::group_of_kind(kind) };
     // Gateway API writes the core group as an empty one.
-    let named = by_version.or_else(|| text("apiGroup")).or_else(|| text("group"));
+    let named = by_version.or_else(|| text(value, "apiGroup")).or_else(|| text(value, "group"));
     let group = named.or(of_other_kind).unwrap_or(field.group);
-    let namespace = if table::is_cluster_scoped(kind) { "" } else { text("namespace").unwrap_or(own) };
+    let namespace = if table::is_cluster_scoped(kind) { "" } else { text(value, "namespace").unwrap_or(own) };
     let to = in_cluster_of(from, ObjectId::new(group, kind, namespace, name));
     (!name.is_empty() && !kind.is_empty()).then_some(Reference { to, usage: field.usage })
+}
+
+/// Returns the text of a field; `None` if it is empty.
+fn text<'v>(value: &'v Value, key: &str) -> Option<&'v str> {
+    value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
 /// Returns the Secrets that the parameters of a class of volumes or of snapshots name for its CSI driver. A name with a variable is
@@ -199,13 +203,12 @@ fn named_by_annotations(id: &ObjectId, manifest: &Value, fields: &[Field]) -> Ve
 
 /// Returns how the names of claims begin that live Pods go on mounting when their template no longer names them.
 fn kept_claims(id: &ObjectId, manifest: &Value) -> Vec<Box<str>> {
-    let is = |pointer: &str, expected: Value| manifest.pointer(pointer) == Some(&expected);
     let is_stuck = match (&*id.group, &*id.kind) {
         ("batch", "Job" | "CronJob") | ("apps", "ReplicaSet") | ("", "ReplicationController") => true,
-        ("apps", "Deployment") => is("/spec/paused", true.into()),
+        ("apps", "Deployment") => flag_at(manifest, "/spec/paused"),
         ("apps", "DaemonSet" | "StatefulSet") => {
             let partition = manifest.pointer("/spec/updateStrategy/rollingUpdate/partition").and_then(Value::as_u64);
-            is("/spec/updateStrategy/type", "OnDelete".into()) || partition.is_some_and(|ordinal| ordinal > 0)
+            text_at(manifest, "/spec/updateStrategy/type") == "OnDelete" || partition.is_some_and(|ordinal| ordinal > 0)
         }
         _ => false,
     };
@@ -232,52 +235,44 @@ fn claims_of_templates(id: &ObjectId, manifest: &Value) -> Vec<Reference> {
     if !id.is("apps", "StatefulSet") {
         return vec![];
     }
-    let number = |pointer: &str| manifest.pointer(pointer).and_then(Value::as_u64);
-    let start = number("/spec/ordinals/start").unwrap_or_default();
-    let replicas = number("/spec/replicas").unwrap_or(1).min(MAX_REPLICAS);
+    let [start, replicas] =
+        ["/spec/ordinals/start", "/spec/replicas"].map(|pointer| manifest.pointer(pointer).and_then(Value::as_u64));
+    let (start, replicas) = (start.unwrap_or_default(), replicas.unwrap_or(1).min(MAX_REPLICAS));
     let claims = template_names(manifest).into_iter().flat_map(|name| {
         (start..start.saturating_add(replicas)).map(move |ordinal| format!("{name}-{}-{ordinal}", id.name))
     });
-    let reference = |name: String| {
-        let to = in_cluster_of(id, ObjectId::new("", "PersistentVolumeClaim", &id.namespace, &name));
-        Reference { to, usage: Usage::Mounts }
-    };
-    claims.map(reference).collect()
+    let ids = claims.map(|name| ObjectId::new("", "PersistentVolumeClaim", &id.namespace, &name));
+    ids.map(|claim| Reference { to: in_cluster_of(id, claim), usage: Usage::Mounts }).collect()
 }
 
 /// Returns references that only another object completes: the kind of the parameters of an admission policy, as an object without a
 /// name, and the parameters that a binding names, as one without a kind; and the sides of a grant of Gateway API, as objects without a
 /// name or with one, of which those in its own namespace may be referred to by those in the others.
 fn indirect(id: &ObjectId, manifest: &Value) -> Vec<Reference> {
-    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let reference = |group: &str, kind: &str, namespace: &str, name: &str| Reference {
-        to: in_cluster_of(id, ObjectId::new(group, kind, namespace, name)),
-        usage: Usage::Uses,
-    };
     let mut found = vec![];
     if let Some(kind) = first(manifest, "spec/paramKind") {
-        found.push(reference(group_of(&text(kind, "apiVersion")), &text(kind, "kind"), "", ""));
+        found.push(ObjectId::new(group_of(text_at(kind, "/apiVersion")), text_at(kind, "/kind"), "", ""));
     }
     if let Some(params) = first(manifest, "spec/paramRef") {
-        let name = text(params, "name");
+        let name = text_at(params, "/name");
         // Without a namespace they are those of the namespace of each request.
-        if !name.is_empty() && text(params, "parameterNotFoundAction") != "Allow" {
-            found.push(reference("", "", &text(params, "namespace"), &name));
+        if !name.is_empty() && text_at(params, "/parameterNotFoundAction") != "Allow" {
+            found.push(ObjectId::new("", "", text_at(params, "/namespace"), name));
         }
     }
-    if !id.is(GATEWAY, "ReferenceGrant") {
-        return if &*id.group == ADMISSION { found } else { vec![] };
+    if id.is(GATEWAY, "ReferenceGrant") {
+        for path in ["spec/from/*", "spec/to/*"] {
+            let mut sides = vec![];
+            collect(manifest, path, &mut sides);
+            found.extend(sides.into_iter().map(|side| {
+                let namespace = if path.starts_with("spec/to") { &*id.namespace } else { text_at(side, "/namespace") };
+                ObjectId::new(text_at(side, "/group"), text_at(side, "/kind"), namespace, text_at(side, "/name"))
+            }));
+        }
+    } else if &*id.group != ADMISSION {
+        return vec![];
     }
-    for path in ["spec/from/*", "spec/to/*"] {
-        let mut sides = vec![];
-        collect(manifest, path, &mut sides);
-        found.extend(sides.into_iter().map(|side| {
-            let namespace =
-                if path.starts_with("spec/to") { id.namespace.to_string() } else { text(side, "namespace") };
-            reference(&text(side, "group"), &text(side, "kind"), &namespace, &text(side, "name"))
-        }));
-    }
-    found
+    found.into_iter().map(|to| Reference { to: in_cluster_of(id, to), usage: Usage::Uses }).collect()
 }
 
 fn labels(value: Option<&Value>) -> KeyValues {

@@ -65,6 +65,13 @@ pub(crate) struct Departures<'p> {
     pub(crate) recreated: BTreeSet<&'p ObjectId>,
 }
 
+impl Departures<'_> {
+    /// Returns true if an object is deleted for good.
+    fn is_gone(&self, id: &ObjectId) -> bool {
+        self.gone.contains(id)
+    }
+}
+
 /// Objects that stay, with their references.
 pub(crate) struct Staying<'a> {
     snapshot: &'a Snapshot,
@@ -93,7 +100,6 @@ impl<'a> Staying<'a> {
         live: impl Iterator<Item = &'a Referrer>,
     ) -> Self {
         let by_id: BTreeMap<&ObjectId, &Referrer> = built.iter().map(|built| (&built.object, built)).collect();
-        let stays = |id: &ObjectId| !departures.gone.contains(id);
         let live: Vec<&Referrer> = live.collect();
         // A Job that is over needs nothing, nor does a claim that has its volume, unless it is created again.
         let fixed: BTreeMap<&ObjectId, &Referrer> = live
@@ -101,18 +107,17 @@ impl<'a> Staying<'a> {
             .filter(|live| is_fixed(&live.object) && !departures.recreated.contains(&live.object))
             .map(|live| (&live.object, *live))
             .collect();
-        let is_gone_grant = |it: &&&Referrer| is_grant(it) && !stays(&it.object);
-        let grants = live.iter().filter(is_gone_grant).copied().collect();
-        let built_staying = built.iter().filter(|built| stays(&built.object));
+        let grants = live.iter().filter(|it| is_grant(it) && departures.is_gone(&it.object)).copied().collect();
+        let built_staying = built.iter().filter(|built| !departures.is_gone(&built.object));
         let mut referrers: Vec<&Referrer> =
             built_staying.map(|built| fixed.get(&built.object).copied().unwrap_or(built)).collect();
         let (mut pods, mut made_by) = (vec![], BTreeMap::new());
+        let unbuilt =
+            live.into_iter().filter(|live| !departures.is_gone(&live.object) && !by_id.contains_key(&live.object));
         // Of a state that a plan predicts, what was read can be gone already.
-        let exists = |live: &&Referrer| snapshot.object(&live.object).is_some();
-        let unbuilt = live.into_iter().filter(|live| stays(&live.object) && !by_id.contains_key(&live.object));
-        for referrer in unbuilt.filter(exists) {
+        for referrer in unbuilt.filter(|live| snapshot.object(&live.object).is_some()) {
             let controllers = controllers(snapshot, &referrer.object);
-            if controllers.iter().any(|controller| !stays(&controller.id)) {
+            if controllers.iter().any(|controller| departures.is_gone(&controller.id)) {
                 continue;
             }
             let mut templates = controllers.iter().filter(|by| table::makes_pods(&by.id.group, &by.id.kind)).peekable();
@@ -124,13 +129,13 @@ impl<'a> Staying<'a> {
             let of_build = templates.find_map(|controller| by_id.get(&controller.id));
             if referrer.is_scheduled {
                 let claims = referrer.references.iter().map(|reference| &reference.to);
-                let is_mounted = |claim: &&ObjectId| {
+                let mounted = claims.filter(|claim| {
                     of_build.is_none_or(|built| {
                         built.references.iter().any(|reference| reference.to == **claim)
                             || built.kept_claims.iter().any(|beginning| claim.name.starts_with(&**beginning))
                     })
-                };
-                pods.push((&referrer.object, claims.filter(is_mounted).collect()));
+                });
+                pods.push((&referrer.object, mounted.collect()));
             }
         }
         let mut of_namespaces: BTreeMap<Place<'_>, Vec<&ObjectMetadata>> = BTreeMap::new();
@@ -224,15 +229,15 @@ impl<'a> Staying<'a> {
 
     /// Returns true if an object refers to one of another namespace that a deleted grant allows, and no grant that stays.
     fn needs_grant(&self, referrer: &Referrer, grant: &Referrer) -> bool {
-        let others = || self.referrers.iter().filter(|it| is_grant(it));
         referrer.references.iter().any(|reference| {
-            grants(grant, referrer, reference) && !others().any(|other| grants(other, referrer, reference))
+            let mut all = self.referrers.iter().filter(|it| is_grant(it));
+            grants(grant, referrer, reference) && !all.any(|other| grants(other, referrer, reference))
         })
     }
 
     /// Returns true if a claim is deleted and has the finalizer by which Kubernetes keeps it for its Pods.
     fn is_protected(&self, claim: &ObjectId) -> bool {
-        let is_deleted = self.departures.gone.contains(claim) || self.departures.recreated.contains(claim);
+        let is_deleted = self.departures.is_gone(claim) || self.departures.recreated.contains(claim);
         let live = self.snapshot.object(claim).filter(|_| is_deleted);
         live.is_some_and(|live| live.finalizers.iter().any(|finalizer| &**finalizer == CLAIM_PROTECTION))
     }
@@ -250,7 +255,7 @@ impl<'a> Staying<'a> {
                 && !other.pod_labels.is_empty()
                 && selector.matches(&other.pod_labels)
         });
-        if makes_more || !pods.iter().all(|pod| self.departures.gone.contains(&pod.id)) {
+        if makes_more || !pods.iter().all(|pod| self.departures.is_gone(&pod.id)) {
             return BTreeSet::new();
         }
         pods.into_iter().filter_map(|pod| self.outermost_gone(pod)).collect()
@@ -271,19 +276,21 @@ fn is_grant(referrer: &Referrer) -> bool {
 /// Returns true if a grant allows a reference. A route needs none for its Gateway, which says itself which routes it has.
 fn grants(grant: &Referrer, referrer: &Referrer, reference: &Reference) -> bool {
     let own = &grant.object;
-    let has_side = |id: &ObjectId| {
-        let mut sides = grant.references.iter().map(|side| &side.to);
-        sides.any(|side| {
-            (&side.group, &side.kind, &side.namespace) == (&id.group, &id.kind, &id.namespace)
-                && (side.name.is_empty() || side.name == id.name)
-        })
-    };
     &*referrer.object.group == GATEWAY
         && referrer.object.cluster == own.cluster
         && referrer.object.namespace != own.namespace
         && reference.to.namespace == own.namespace
-        && has_side(&referrer.object)
-        && has_side(&reference.to)
+        && has_side(grant, &referrer.object)
+        && has_side(grant, &reference.to)
+}
+
+/// Returns true if a grant names an object, or all of its kind in its namespace.
+fn has_side(grant: &Referrer, id: &ObjectId) -> bool {
+    let mut sides = grant.references.iter().map(|side| &side.to);
+    sides.any(|side| {
+        (&side.group, &side.kind, &side.namespace) == (&id.group, &id.kind, &id.namespace)
+            && (side.name.is_empty() || side.name == id.name)
+    })
 }
 
 /// Returns the controllers of a live object, the nearest first.

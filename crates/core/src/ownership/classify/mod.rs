@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::index::{Index, Owner};
+use super::index::Index;
 use super::resolve::ResolvedClaim;
 use super::rules::system_objects;
 use super::scheme::claim::{Claim, OwnerId, Strength, is_older, writers_of};
@@ -127,20 +127,20 @@ impl Index<'_> {
             let has_kind = scheme.owner_kinds.iter().any(|(_, known)| known == kind);
             scheme.has_own_controller && scheme.system == system && has_kind
         });
+        let mut owners = self
+            .owners
+            .values()
+            .filter(|owner| owner.id.system == *system && (!has_own_controller || owner.id.kind == *kind));
         // Whoever may write in another namespace can create an owner there, which shows nothing about this one. In the
         // namespace of the missing owner he can do it later than the object of somebody else was made.
-        let is_evidence = |owner: &Owner<'_>| {
+        let has_evidence = owners.any(|owner| {
             let namespace = &owner.id.namespace;
             let is_home = owner.scheme.home == Some(namespace);
             let was_there =
                 *object.id.namespace == **namespace || !owner.object.is_some_and(|live| is_older(object, live));
             is_home || owner.in_hub || namespace.is_empty() || (*namespace == claim.owner.namespace && was_there)
-        };
-        let mut owners = self
-            .owners
-            .values()
-            .filter(|owner| owner.id.system == *system && (!has_own_controller || owner.id.kind == *kind));
-        !owners.any(is_evidence)
+        });
+        !has_evidence
     }
 
     fn status_without_claim(&self, object: &ObjectMetadata) -> OwnershipStatus {
@@ -178,11 +178,9 @@ impl Index<'_> {
     /// Returns the status of an object that nobody recorded, by its decisive claim.
     fn status_by_claim(&self, object: &ObjectMetadata, found: &ResolvedClaim) -> OwnershipStatus {
         let ResolvedClaim { claim, scheme } = found;
-        let copied = || OwnershipStatus::Copied(claim.clone());
-        let leaked = || OwnershipStatus::Leaked(claim.clone());
         let unknown = |reason: &str| OwnershipStatus::Unknown(claim.clone(), reason.to_owned());
         if claim.strength == Strength::Contradicted {
-            return copied();
+            return OwnershipStatus::Copied(claim.clone());
         }
         let Some(owner) = self.owner(&claim.owner) else {
             return match self.unread_reason(found).or_else(|| self.unread_owner_reason.clone()) {
@@ -200,13 +198,15 @@ impl Index<'_> {
             (Members::Listed(_), GcEligibility::Doubtful(reason)) if claim.strength == Strength::Bare => {
                 unknown(reason)
             }
-            (Members::Listed(_), _) if claim.strength == Strength::Bare => copied(),
+            (Members::Listed(_), _) if claim.strength == Strength::Bare => OwnershipStatus::Copied(claim.clone()),
             (Members::Listed(_), GcEligibility::NeverRecorded(_)) => OwnershipStatus::Managed(claim.owner.clone()),
-            (Members::Listed(_), _) => leaked(),
-            _ if is_by_others => copied(),
-            (Members::Selected(scope), GcEligibility::WrittenByOthers(_)) if !scope.covers(&object.id) => copied(),
-            (Members::Selected(_), GcEligibility::NeverCollected(_)) => leaked(),
-            (Members::Selected(scope), _) if !scope.covers(&object.id) => leaked(),
+            (Members::Listed(_), _) => OwnershipStatus::Leaked(claim.clone()),
+            _ if is_by_others => OwnershipStatus::Copied(claim.clone()),
+            (Members::Selected(scope), GcEligibility::WrittenByOthers(_)) if !scope.covers(&object.id) => {
+                OwnershipStatus::Copied(claim.clone())
+            }
+            (Members::Selected(_), GcEligibility::NeverCollected(_)) => OwnershipStatus::Leaked(claim.clone()),
+            (Members::Selected(scope), _) if !scope.covers(&object.id) => OwnershipStatus::Leaked(claim.clone()),
             (Members::Selected(_) | Members::Unrecorded, _) => OwnershipStatus::Managed(claim.owner.clone()),
         }
     }

@@ -110,8 +110,9 @@ impl ReadScope {
             let is_other = claimed & !self.schemes & (1 << n) != 0;
             is_other && (scheme.owners_of_any_kind || scheme.unique_label.is_some())
         });
-        let is_recorded = || self.owner.as_ref().is_some_and(|owner| index.recorded_by(&object.id).contains(owner));
-        depends_on_others && (claimed & self.schemes != 0 || is_recorded())
+        depends_on_others
+            && (claimed & self.schemes != 0
+                || self.owner.as_ref().is_some_and(|owner| index.recorded_by(&object.id).contains(owner)))
     }
 
     /// Returns the scope as text.

@@ -123,7 +123,6 @@ impl Fleet {
         });
         let same = same_clusters(read);
         let mut gaps = vec![];
-        let of = |name: &String, gap| AnswerGap { context: Some(name.clone()), is_recorded: are_recorded, ..gap };
         let clusters: Vec<FleetCluster> = answers
             .into_iter()
             .map(|(name, answer)| {
@@ -133,13 +132,13 @@ impl Fleet {
                         (ClusterState::SameCluster, String::new(), None)
                     }
                     ClusterAnswer::Planned(plan) => {
-                        gaps.extend(plan.gaps().iter().map(|gap| of(&name, gap.clone())));
+                        gaps.extend(plan.gaps().iter().cloned().map(|gap| gap.of_cluster(&name, are_recorded)));
                         (ClusterState::Planned, String::new(), Some((**plan).clone()))
                     }
                     ClusterAnswer::Unaffected(why) => (ClusterState::Unaffected, why, None),
                     ClusterAnswer::Failed(gap) => {
                         let detail = gap.message.clone();
-                        gaps.push(of(&name, gap.into()));
+                        gaps.push(AnswerGap::from(gap).of_cluster(&name, are_recorded));
                         (ClusterState::Failed, detail, None)
                     }
                 };
@@ -211,16 +210,12 @@ impl Fleet {
             .filter(|cluster| cluster.state != ClusterState::SameCluster)
             .filter(|cluster| !clusters.contains(&cluster.name));
         let (unknown, without): (Vec<_>, Vec<_>) = others.partition(|cluster| cluster.state == ClusterState::Failed);
-        let listed = |word: &str, found: Vec<&FleetCluster>| {
-            let names = found.iter().map(|cluster| &*cluster.name);
-            (!found.is_empty()).then(|| format!("{word} in {}", join_limited(names, NAMED_CLUSTERS)))
-        };
         let known = if without.len() < clusters.len().min(NAMED_CLUSTERS) {
-            listed("not", without)
+            listed("not", &without)
         } else {
             Some(join_limited(clusters, NAMED_CLUSTERS))
         };
-        let names: Vec<String> = known.into_iter().chain(listed("unknown", unknown)).collect();
+        let names: Vec<String> = known.into_iter().chain(listed("unknown", &unknown)).collect();
         format!("in {} of {} ({})", clusters.len(), pluralize(number, "cluster"), names.join("; "))
     }
 
@@ -290,6 +285,12 @@ fn wider_cause<'f>(
         cause = found.part.cause.as_ref();
     }
     None
+}
+
+/// Returns a word with the names of clusters; `None` without any.
+fn listed(word: &str, found: &[&FleetCluster]) -> Option<String> {
+    let names = found.iter().map(|cluster| &*cluster.name);
+    (!found.is_empty()).then(|| format!("{word} in {}", join_limited(names, NAMED_CLUSTERS)))
 }
 
 fn planned(clusters: &[FleetCluster]) -> impl Iterator<Item = (&str, &Plan)> {

@@ -14,11 +14,11 @@ use crate::kubernetes::deletion::finalizers::{
     CLAIM_PROTECTION, CLASS_PROTECTION, LOAD_BALANCER, VOLUME_PROTECTION, is_removed_by_kubernetes,
 };
 use crate::kubernetes::deletion::volumes::claim_of;
-use crate::kubernetes::gap::{Gap, GapKind};
+use crate::kubernetes::gap::GapKind;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::OwnerId;
-use crate::plan::{Action, Actor, BlockedByFinalizers, Change, Plan};
+use crate::plan::{Action, Actor, BlockedByFinalizers, Plan};
 use crate::text::join_limited;
 
 /// Part of the names of the Leases and the workloads of the controllers of clouds.
@@ -119,17 +119,16 @@ pub(crate) fn hold_back_recreations(plan: &mut Plan, snapshot: &Snapshot, system
         held.entry(blocked.object.clone()).or_default().add(is_certain, cause.to_owned());
     }
     // Who waits for an object before the rest may be who takes over the rest, too.
-    let containers_of = |change: &Change| Some((change.owner.clone()?, held.get(&change.object.id)?.clone()));
-    let delayed: BTreeMap<OwnerId, Hold> =
-        plan.deletions().filter(|change| system.is_awaited(&change.object.id)).filter_map(containers_of).collect();
+    let delayed: BTreeMap<OwnerId, Hold> = plan
+        .deletions()
+        .filter(|change| system.is_awaited(&change.object.id))
+        .filter_map(|change| Some((change.owner.clone()?, held.get(&change.object.id)?.clone())))
+        .collect();
     plan.update_changes(|change| {
         let id = &change.object.id;
         let own = held.get(id).or_else(|| containers(id, snapshot).find_map(|container| held.get(&container)));
-        let of_owner = || change.owner.as_ref().and_then(|owner| delayed.get(owner));
-        let Some(Hold { is_certain, causes }) = own.or_else(of_owner).filter(|_| change.action == Action::Recreate)
-        else {
-            return;
-        };
+        let hold = own.or_else(|| delayed.get(change.owner.as_ref()?));
+        let Some(Hold { is_certain, causes }) = hold.filter(|_| change.action == Action::Recreate) else { return };
         let condition = format!("it is not created again while {}", join_limited(causes, NAMED_HOLDS));
         if *is_certain && own.is_some() {
             change.action = Action::Delete;
@@ -166,13 +165,11 @@ fn containers(id: &ObjectId, snapshot: &Snapshot) -> impl Iterator<Item = Object
 fn unanswered_group(namespace: &ObjectMetadata, plan: &Plan, snapshot: &Snapshot) -> Option<BlockedByFinalizers> {
     let cluster = &namespace.id.cluster;
     let gaps = cluster.as_ref().map_or(Some(&snapshot.gaps), |name| Some(&snapshot.spokes.get(name)?.gaps))?;
-    let ends = |gap: &&Gap| {
+    let gap = gaps.iter().filter(|gap| gap.kind == GapKind::StaleGroup).find(|gap| {
         let service = gap.subject.split_once('/').map(|(group, version)| format!("{version}.{group}"));
-        plan.deletions().map(|change| &change.object.id).any(|id| {
-            id.is(API_SERVICE.0, API_SERVICE.1) && id.cluster == *cluster && service.as_deref() == Some(&*id.name)
-        })
-    };
-    let gap = gaps.iter().filter(|gap| gap.kind == GapKind::StaleGroup).find(|gap| !ends(gap))?;
+        let mut deleted = plan.deletions().map(|change| &change.object.id).filter(|id| id.cluster == *cluster);
+        !deleted.any(|id| id.is(API_SERVICE.0, API_SERVICE.1) && service.as_deref() == Some(&*id.name))
+    })?;
     Some(held_namespace(&namespace.id, format!("the namespace controller waits for an answer of {}", gap.subject)))
 }
 
@@ -239,11 +236,10 @@ fn class_user<'p>(
     let volumes = cluster.resources.iter().filter(|full| full.object.id.is("", "PersistentVolume"));
     let mut naming = volumes.filter(|full| full.text("/spec/volumeAttributesClassName") == Some(&*class.id.name));
     let volume = naming.find(|full| !gone.contains(&full.object.id)).map(|full| &full.object.id);
-    let claim = || {
+    volume.or_else(|| {
         let found = plan.still_referenced().iter().find(|found| found.object == class.id)?;
         found.users.iter().map(|user| &user.object).find(|id| id.is("", "PersistentVolumeClaim"))
-    };
-    volume.or_else(claim)
+    })
 }
 
 /// Returns the finalizers of an object that Kubernetes does not remove by itself. `is_used` says of a finalizer that protects what is

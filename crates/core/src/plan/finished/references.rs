@@ -31,8 +31,9 @@ pub(super) fn add_references(plan: &mut Plan, index: &Index<'_>) {
         users.retain(|user| !is_said_by_owner(plan, &user.object));
         users.retain(|user| {
             let Some(owner) = changing_owner(plan, index, &user.object) else { return true };
-            let remark = || format!("still needed unless {owner} changes that: {} {}", user.object, user.usage);
-            perhaps.entry(object.clone()).or_insert_with(remark);
+            perhaps
+                .entry(object.clone())
+                .or_insert_with(|| format!("still needed unless {owner} changes that: {} {}", user.object, user.usage));
             false
         });
     }

@@ -398,8 +398,8 @@ fn metadata(artifact: &Artifact, spec: &Value) -> Result<(String, Value), String
         return Err(format!("the Chart.yaml of {written} has no name"));
     }
     // source-controller packs no chart whose version is no semantic one (observed). A number is read as text.
-    let is_invalid = |version: &str| !version.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit());
-    if about.get("version").and_then(Value::as_str).is_some_and(is_invalid) {
+    let number = about.get("version").and_then(Value::as_str).map(|version| version.trim_start_matches('v'));
+    if number.is_some_and(|number| !number.starts_with(|c: char| c.is_ascii_digit())) {
         return Err(format!("the version in the Chart.yaml of {written} is not valid"));
     }
     Ok((directory, about))

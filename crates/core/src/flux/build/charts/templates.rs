@@ -179,9 +179,9 @@ pub(crate) fn api_versions<'a>(served: impl Iterator<Item = (&'a str, &'a str, &
 
 /// Returns true if a template uses the release as a whole, so that it can compute the name of a field, or a text that can do so.
 fn computes_fields(template: &str) -> bool {
-    let is_whole = |after: &str| !after.starts_with(|c: char| c == '.' || c == '_' || c.is_alphanumeric());
     let mut uses = template.match_indices(".Release").map(|(at, word)| &template[at + word.len()..]);
-    uses.any(is_whole) || template.contains("tpl")
+    uses.any(|after| !after.starts_with(|c: char| c == '.' || c == '_' || c.is_alphanumeric()))
+        || template.contains("tpl")
 }
 
 /// Returns true for a file that helm executes, in a chart or in one that it contains.

@@ -244,17 +244,16 @@ enum SetValue {
 fn set_value(text: &str) -> SetValue {
     let is_quoted = ['\'', '"'].iter().any(|quote| text.starts_with(*quote) && text.ends_with(*quote));
     let text = if is_quoted { text.trim_matches(['\'', '"']) } else { text };
-    let read = |word: String| if is_quoted { json!(word) } else { typed(&word) };
     let (value, rest) = match text.strip_prefix('{') {
         None => {
             let (word, end) = word(text, &[',']);
-            (read(word), end.map_or("", |(_, rest)| rest))
+            (read(&word, is_quoted), end.map_or("", |(_, rest)| rest))
         }
         Some(mut list) => {
             let mut items = vec![];
             loop {
                 let (word, Some((stop, rest))) = word(list, &[',', '}']) else { return SetValue::Refused };
-                items.push(read(word));
+                items.push(read(&word, is_quoted));
                 list = rest;
                 if stop == '}' {
                     break;
@@ -270,6 +269,11 @@ fn set_value(text: &str) -> SetValue {
         _ if rest.is_empty() || rest.contains(['=', '[', '\\']) => SetValue::Unread,
         _ => SetValue::Refused,
     }
+}
+
+/// Reads a word of a value: one without quotes can be something else than a text.
+fn read(word: &str, is_quoted: bool) -> Value {
+    if is_quoted { json!(word) } else { typed(word) }
 }
 
 /// Returns the text up to the first of these characters that no backslash precedes, and that character with what follows it.

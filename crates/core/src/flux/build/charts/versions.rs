@@ -150,8 +150,8 @@ fn permits(all: &[Comparator<'_>], version: &ChartVersion) -> bool {
 
 /// Returns true if two texts are versions of which one is not the other, whatever their build metadata are.
 pub(crate) fn differ(one: &str, other: &str) -> bool {
-    let version = |text: &str| Some(ChartVersion::parse(text).filter(|_| !text.contains(['x', 'X', '*']))?.0);
-    version(one).zip(version(other)).is_some_and(|(one, other)| one != other)
+    let [one, other] = [one, other].map(|text| ChartVersion::parse(text).filter(|_| !text.contains(['x', 'X', '*'])));
+    one.zip(other).is_some_and(|((one, _), (other, _))| one != other)
 }
 
 impl ChartVersion {
@@ -173,8 +173,8 @@ impl ChartVersion {
                 written = at + 1;
             }
         }
-        let pre: Vec<String> = pre.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect();
-        Some((Self { numbers: found, pre }, written))
+        let parts = pre.split('.').filter(|part| !part.is_empty()).map(str::to_owned);
+        Some((Self { numbers: found, pre: parts.collect() }, written))
     }
 }
 

@@ -100,11 +100,10 @@ impl<'a> Volumes<'a> {
     pub fn new(snapshot: &'a Snapshot) -> Self {
         let mut volumes = Self::default();
         for volume in snapshot.resources.iter().filter(|full| full.object.id.is("", KIND)) {
-            let text = |key: &str| volume.text(&format!("/spec/claimRef/{key}")).unwrap_or_default();
-            match (text("uid"), text("namespace"), text("name")) {
-                ("", _, "") => {}
-                ("", namespace, name) => volumes.reserved.entry((namespace, name)).or_default().push(volume),
-                (uid, ..) => volumes.bound.entry(uid).or_default().push(volume),
+            match claim_reference(volume).map(Option::unwrap_or_default) {
+                [_, "", ""] => {}
+                [namespace, name, ""] => volumes.reserved.entry((namespace, name)).or_default().push(volume),
+                [.., uid] => volumes.bound.entry(uid).or_default().push(volume),
             }
         }
         volumes
@@ -137,25 +136,29 @@ impl<'a> Volumes<'a> {
 /// Returns the live claim that a volume is bound to. Objects of other kinds have none.
 pub fn claim_of<'a>(volume: &ObjectMetadata, snapshot: &'a Snapshot) -> Option<&'a ObjectMetadata> {
     let full = snapshot.resource(&volume.id).filter(|full| full.object.id.is("", KIND))?;
-    let text = |key: &str| full.text(&format!("/spec/claimRef/{key}"));
-    let claim = ObjectId::new("", CLAIM, text("namespace")?, text("name")?);
+    let [namespace, name, uid] = claim_reference(full);
+    let claim = ObjectId::new("", CLAIM, namespace?, name?);
     let claim = snapshot.object(&claim.in_cluster(volume.id.cluster.as_ref()))?;
-    (text("uid") == Some(&*claim.uid)).then_some(claim)
+    (uid == Some(&*claim.uid)).then_some(claim)
 }
 
 /// Returns the effect of a new reclaim policy on a volume whose claim is gone already: the volume is reclaimed at once
 /// (Kubernetes v1.36.3 `syncVolume` in pkg/controller/volume/persistentvolume/pv_controller.go). `None` if it has none.
 pub(crate) fn late_outcome(volume: &Resource, policy: &str, snapshot: &Snapshot) -> Option<ReclaimOutcome> {
-    let text = |key: &str| volume.text(&format!("/spec/claimRef/{key}")).filter(|text| !text.is_empty());
-    let claim =
-        ObjectId::new("", CLAIM, text("namespace")?, text("name")?).in_cluster(volume.object.id.cluster.as_ref());
+    let [namespace, name, uid] = claim_reference(volume).map(|text| text.filter(|text| !text.is_empty()));
+    let claim = ObjectId::new("", CLAIM, namespace?, name?).in_cluster(volume.object.id.cluster.as_ref());
     let is_released = match snapshot.object(&claim) {
-        Some(claim) => text("uid")? != &*claim.uid,
-        None => text("uid").is_some() && snapshot.lacks(&claim),
+        Some(claim) => uid? != &*claim.uid,
+        None => uid.is_some() && snapshot.lacks(&claim),
     };
     let outcome = reclaim_outcome(volume, Some(policy));
     let is_new = outcome.loses_data() && outcome != reclaim_outcome(volume, policy_of(volume));
     (is_released && is_new && volume.object.deletion_timestamp.is_none()).then_some(outcome)
+}
+
+/// Returns the namespace, the name and the uid in the reference of a volume to its claim.
+fn claim_reference(volume: &Resource) -> [Option<&str>; 3] {
+    ["/spec/claimRef/namespace", "/spec/claimRef/name", "/spec/claimRef/uid"].map(|pointer| volume.text(pointer))
 }
 
 /// Returns the effect of the deletion of the claim of a bound volume, whose reclaim policy may change.
@@ -175,18 +178,21 @@ pub(crate) fn policy_of(volume: &Resource) -> Option<&str> {
 
 /// Returns the effect of a reclaim policy of a bound volume.
 fn reclaim_outcome(volume: &Resource, policy: Option<&str>) -> ReclaimOutcome {
-    let has = |kind: &str| volume.at(&format!("/spec/{kind}")).is_some();
     match policy {
         Some("Delete") if volume.object.annotations.get(PROVISIONED).is_some_and(|by| !by.is_empty()) => {
             ReclaimOutcome::Deleted
         }
-        Some("Delete") if DELETED_BY_DRIVER.iter().any(|kind| has(kind)) => ReclaimOutcome::DependsOnDriver,
+        Some("Delete") if DELETED_BY_DRIVER.iter().any(|kind| volume.spec().get(kind).is_some()) => {
+            ReclaimOutcome::DependsOnDriver
+        }
         // Kubernetes itself deletes only host paths below /tmp/, for tests on a single node.
         Some("Delete") => match volume.text("/spec/hostPath/path").and_then(|path| path.split_once("/tmp/")) {
             Some((_, below)) if !below.is_empty() => ReclaimOutcome::Deleted,
             _ => ReclaimOutcome::Failed,
         },
-        Some("Recycle") if has("hostPath") || has("nfs") => ReclaimOutcome::Recycled,
+        Some("Recycle") if ["hostPath", "nfs"].iter().any(|kind| volume.spec().get(kind).is_some()) => {
+            ReclaimOutcome::Recycled
+        }
         _ => ReclaimOutcome::Retained,
     }
 }

@@ -90,11 +90,12 @@ pub(crate) fn members(data: &str, secret: bool, namespace: &str) -> Members {
 /// Fails with a limit of this tool that it exceeds.
 pub(crate) fn revision(data: &str, namespace: &str) -> Result<Option<RecordedRevision>, String> {
     match release(data, true) {
-        Ok(Release { manifest, version, info: Some(info), hooks }) => {
-            let hooks = hooks.into_iter().flatten().filter_map(|hook| hook.read(namespace)).collect();
-            let members = read(&manifest, namespace);
-            Ok(Some(RecordedRevision { number: version, status: info.status, members, hooks }))
-        }
+        Ok(Release { manifest, version, info: Some(info), hooks }) => Ok(Some(RecordedRevision {
+            number: version,
+            status: info.status,
+            members: read(&manifest, namespace),
+            hooks: hooks.into_iter().flatten().filter_map(|hook| hook.read(namespace)).collect(),
+        })),
         Ok(_) | Err(UnpackError::Damaged) => Ok(None),
         Err(UnpackError::Exceeded(exceeded)) => Err(exceeded.to_string()),
     }
