@@ -113,3 +113,21 @@ fn a_port_for_health_checks_is_refused_as_a_node_port_is() {
     let error = crate::flux::apply::dry_run::ApplyError { code: Some(500), message, has_controllers_rights: true };
     assert_eq!(error.result(), Some(DryRunResult::Refused(message.to_owned())));
 }
+
+#[test]
+fn a_set_and_a_kustomization_race_for_a_port() {
+    let files = |of_set: Vec<Value>, own: Vec<Value>| {
+        let resources = json!([vec![cm("a")], of_set].concat());
+        let set = super::resource_sets::tenants(&["t"], resources);
+        vec![("root/a.yaml", vec![set, ks("b", "./b", json!({}))]), ("b/b.yaml", [vec![cm("of-b")], own].concat())]
+    };
+    let mut cluster = super::resource_sets::cluster(&files(vec![], vec![cm("y")]));
+    cluster.snapshot.types.push(resource_type("", "Service", "services", true));
+    cluster.snapshot.normalise();
+    let rows = |port: u16| {
+        let found = all_rows(&cluster, &files(vec![on_port("one", 31001)], vec![on_port("two", port)]));
+        found.into_iter().filter(|row| !row.ends_with(" tenants")).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(rows(31001), set(&["create? one", "create? two", "delete? y"]));
+    assert_eq!(rows(31002), set(&["create one", "create two", "delete y"]));
+}
