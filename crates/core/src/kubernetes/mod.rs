@@ -2,6 +2,7 @@
 //! consequences of a deletion.
 
 pub mod aggregation;
+pub(crate) mod allocations;
 pub mod deletion;
 pub mod duration;
 pub mod gap;

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 
 use super::admission::ADMISSION;
 use super::rights::RBAC;
+use crate::kubernetes::allocations::Allocation;
 use crate::kubernetes::object::ObjectId;
 
 /// Replacement of a message of the server about an object with values of Secrets.
@@ -96,8 +97,16 @@ pub(super) const EXCEEDED_QUOTA: &str = "exceeded quota: ";
 /// Beginnings of what it says about a LimitRange.
 const BOUNDS_OF_RANGES: [&str; 2] = ["maximum ", "minimum "];
 
-/// Beginning of the message about an address of a Service that the change itself gives to another one.
-pub(crate) const ADDRESS_TAKEN: &str = "its address is already allocated to ";
+/// Beginning of what the server says about a port for health checks that another Service has.
+const HEALTH_CHECK_PORT: &str = "failed to allocate requested HealthCheck NodePort ";
+
+/// Beginning of the message about a port or an address that another Service has by the time of the apply, and not in the dry-run.
+const ALREADY_ALLOCATED: &str = "already allocated to ";
+
+/// Returns the message about what another Service has by the time of the apply, and not in the dry-run.
+pub(crate) fn already_allocated(what: Allocation, holder: &ObjectId) -> String {
+    format!("{ALREADY_ALLOCATED}{holder}: {what}")
+}
 
 /// End of a message about a field that must not change, of servers that do not word it as Kubernetes does.
 const IMMUTABLE: &str = "immutable";
@@ -139,7 +148,7 @@ impl Cause {
             Self::Webhook
         } else if let Some(why) = after_verdict(message, "forbidden") {
             Self::of_forbidden(why)
-        } else if message.starts_with(ADDRESS_TAKEN) || is_allocated(message) {
+        } else if message.starts_with(ALREADY_ALLOCATED) || is_allocated(message) {
             Self::Allocation
         } else if after_verdict(message, "invalid").is_some() || is_of_schema(message) || message.ends_with(IMMUTABLE) {
             Self::Value
@@ -219,10 +228,11 @@ pub(crate) fn is_of_schema(message: &str) -> bool {
 }
 
 /// Returns true if a message is about a port or an address of a Service that another one has. The server allocates them after it has
-/// found everything else valid, so that it says nothing else.
-fn is_allocated(message: &str) -> bool {
-    message.starts_with("Service \"")
-        && after_verdict(message, "invalid").is_some_and(|why| why.ends_with("is already allocated"))
+/// found everything else valid, so that it says nothing else. It answers 500 if the port is one for health checks.
+pub(super) fn is_allocated(message: &str) -> bool {
+    let is_of_service = message.starts_with("Service \"") && after_verdict(message, "invalid").is_some();
+    let is_of_health_check = message.strip_prefix(INTERNAL).is_some_and(|why| why.starts_with(HEALTH_CHECK_PORT));
+    (is_of_service || is_of_health_check) && message.ends_with("is already allocated")
 }
 
 /// Returns true if a message is about the fields of a live object, which the schema of the version of their managers lacks.

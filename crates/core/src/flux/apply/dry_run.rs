@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::AppliedObject;
-use super::cause::{Cause, EXCEEDED_QUOTA, is_of_live_fields, is_of_schema};
+use super::cause::{Cause, EXCEEDED_QUOTA, is_allocated, is_of_live_fields, is_of_schema};
 use super::ignore_rules::{cannot_keep, ignored_in_answer, unreplaceable_path};
 use super::manifest::remove_unknown_fields;
 use super::normalize::is_read_with_go_types;
@@ -183,8 +183,8 @@ impl ApplyError<'_> {
             return None;
         }
         let message = self.message.to_owned();
-        // The API server answers 500 to a manifest that does not fit the schema, now and later.
-        let has_failed = self.code == Some(500) && !is_of_schema(self.message);
+        // The API server answers 500 to a manifest that does not fit the schema, now and later, and while another Service has a port.
+        let has_failed = self.code == Some(500) && !is_of_schema(self.message) && !is_allocated(self.message);
         Some(if has_failed { DryRunResult::ServerFailed(message) } else { DryRunResult::Refused(message) })
     }
 }

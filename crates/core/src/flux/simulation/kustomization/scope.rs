@@ -17,6 +17,7 @@ use crate::flux::simulation::model::protection::{is_marked, is_never_applied, is
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::KustomizationSpec;
 use crate::flux::stages::{Stage, stage};
+use crate::kubernetes::allocations::allocations;
 use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{GroupKind, ObjectId, list_at};
 use crate::kubernetes::snapshot::Snapshot;
@@ -114,7 +115,7 @@ impl<'a> Scopes<'a> {
             let Some(id) = id else { continue };
             desired.insert(id.clone(), BuiltObject { id, ..object });
         }
-        failures.extend(self.taken_port(&desired));
+        failures.extend(self.taken_allocation(&desired));
         let desired = Arc::new(desired);
         failures.sort_by_key(|failure| (failure.stage, failure.part.clone()));
         match failures.into_iter().next() {
@@ -180,8 +181,8 @@ impl<'a> Scopes<'a> {
         failures.collect()
     }
 
-    /// Returns a failure if two new Services ask for one node port. The server accepts each of them alone.
-    fn taken_port(&self, desired: &BuiltObjects) -> Option<Failure> {
+    /// Returns a failure if two new Services ask for one port or address. The server accepts each of them alone.
+    fn taken_allocation(&self, desired: &BuiltObjects) -> Option<Failure> {
         let mut services: Vec<&BuiltObject> = desired
             .values()
             .filter(|built| built.id.is("", "Service") && self.snapshot.object(&built.id).is_none())
@@ -189,12 +190,10 @@ impl<'a> Scopes<'a> {
         services.sort_by(|a, b| apply_order(&a.id, &b.id));
         let mut taken = BTreeSet::new();
         for service in services {
-            for port in node_ports(service) {
-                if !taken.insert(port) {
-                    let detail = format!("{} asks for the node port {port}, as another one does", service.shown_id());
-                    let part = FailedPart::From(service.id.clone());
-                    return Some(Failure { stage: stage(&service.id, &self.flags.custom_stage_kinds), part, detail });
-                }
+            if let Some(what) = allocations(&service.manifest).into_iter().find(|it| !taken.insert(*it)) {
+                let detail = format!("{} asks for {what}, as another one does", service.shown_id());
+                let part = FailedPart::From(service.id.clone());
+                return Some(Failure { stage: stage(&service.id, &self.flags.custom_stage_kinds), part, detail });
             }
         }
         None
@@ -307,12 +306,6 @@ impl OwnScopes {
         sent.for_each(|object| defined.add(object));
         Self { defined, definitions, namespaces }
     }
-}
-
-/// Returns the node ports that the manifest of a Service asks for.
-fn node_ports(service: &BuiltObject) -> BTreeSet<i64> {
-    let ports = list_at(&service.manifest, "/spec/ports").iter();
-    ports.filter_map(|port| port.get("nodePort")?.as_i64()).filter(|port| *port > 0).collect()
 }
 
 /// Returns true if the values of a ConfigMap or Secret and all annotations are text, as the server demands. Other values are

@@ -34,11 +34,13 @@ impl AskedChange {
     }
 
     /// Returns true if the server accepts the dry-run and refuses the apply: what is applied before uses a quota up, or another
-    /// Service has the address.
+    /// Service has the port or the address.
     pub(in crate::flux::simulation) fn is_refused_late(&self) -> bool {
         match &self.standing {
             Standing::Replaced(result, _) => {
-                let DryRunResult::Refused(message) = &**result else { return false };
+                let (DryRunResult::Refused(message) | DryRunResult::DeletedOnly(message)) = &**result else {
+                    return false;
+                };
                 matches!(Cause::of(message), Cause::Quota | Cause::Allocation)
             }
             Standing::Holds | Standing::Open(_) => false,

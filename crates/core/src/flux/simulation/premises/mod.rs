@@ -12,6 +12,7 @@ mod admission;
 pub(super) mod applied_builds;
 pub(super) mod asked_change;
 pub(super) mod cascades;
+mod contests;
 mod definitions;
 mod event;
 mod holders;
@@ -37,7 +38,7 @@ use self::rights::{Rights, rights};
 use self::world::{Precedence, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::ParameterRef;
-use crate::flux::apply::cause::{ADDRESS_TAKEN, Cause, Changed, ESCALATION};
+use crate::flux::apply::cause::{Cause, Changed, ESCALATION, already_allocated};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::rights::{RBAC, binds, grants};
@@ -171,14 +172,16 @@ impl<'s, 'a> Premises<'s, 'a> {
         self.world.precedence(event, &object.owner, &object.id)
     }
 
-    /// Returns how far it holds that the server creates a Service, if another one has its address.
+    /// Returns how far it holds that the server accepts a Service, if another one has its address.
     fn of_address(&self, object: &AppliedObject, result: &DryRunResult) -> Option<Standing> {
         let is_forced = matches!(result, DryRunResult::Recreated(_));
-        let is_created = matches!(result, DryRunResult::Created | DryRunResult::NotValidated(_));
-        if !is_forced && (!is_created || self.world.state.is_live(&object.id)) {
+        let is_accepted =
+            matches!(result, DryRunResult::Created | DryRunResult::Updated(_) | DryRunResult::NotValidated(_));
+        if !is_forced && !is_accepted {
             return None;
         }
-        let (holder, freeing) = holders::address_holder(&self.world, object)?;
+        let is_anew = is_forced || !self.world.state.is_live(&object.id);
+        let (holder, freeing, address) = holders::address_holder(&self.world, object, is_anew)?;
         // What another owner does after the apply never happens: that owner waits for this one.
         let can_free = freeing.iter().all(|event| {
             self.can_precede(event, object)
@@ -189,7 +192,7 @@ impl<'s, 'a> Premises<'s, 'a> {
             let is_free = orders.all(|order| order == (true, Precedence::Before));
             return (!is_free).then(|| replaced(object, result.clone(), &freeing));
         }
-        let message = format!("{ADDRESS_TAKEN}{holder}");
+        let message = already_allocated(address, &holder);
         let refused = if is_forced { DryRunResult::DeletedOnly(message) } else { DryRunResult::Refused(message) };
         Some(Standing::Replaced(Box::new(refused), vec![]))
     }
@@ -329,7 +332,7 @@ impl<'s, 'a> Premises<'s, 'a> {
         let decided = match Cause::of(message) {
             Cause::Policy | Cause::Webhook => self.after_rules(object, message),
             Cause::Rights => self.after_rights(object, message),
-            Cause::Allocation => self.after_allocations(object, message),
+            Cause::Allocation => self.after_allocations(object),
             Cause::Value => self.after_deletion(object, &events, result),
             Cause::Quota => self.after_quotas(object),
             Cause::Unknown => self.after_classes(object, &events),
@@ -414,9 +417,9 @@ impl<'s, 'a> Premises<'s, 'a> {
         }
     }
 
-    /// Returns how far a refusal holds because another Service has the node port; `None` if that is not known.
-    fn after_allocations(&self, object: &AppliedObject, message: &str) -> Option<Standing> {
-        if !message.contains("nodePort") || object.id.cluster.is_some() {
+    /// Returns how far a refusal holds because another Service has a port; `None` if that is not known.
+    fn after_allocations(&self, object: &AppliedObject) -> Option<Standing> {
+        if object.id.cluster.is_some() {
             return None;
         }
         let freeing = holders::freeing(&self.world, object)?;
@@ -431,6 +434,9 @@ impl<'s, 'a> Premises<'s, 'a> {
             let ports = manifest.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
             for port in ports.into_iter().flatten().filter_map(Value::as_object_mut) {
                 port.remove("nodePort");
+            }
+            if let Some(spec) = manifest.pointer_mut("/spec").and_then(Value::as_object_mut) {
+                spec.remove("healthCheckNodePort");
             }
         })
     }
@@ -533,9 +539,10 @@ impl<'s, 'a> Premises<'s, 'a> {
             }
             Ruling::Same | Ruling::Free(_) => {}
         }
-        let of_moved = self.of_moved(object);
-        if of_moved != Standing::Holds {
-            return of_moved;
+        for standing in [self.of_moved(object), self.of_contest(object, false)] {
+            if standing != Standing::Holds {
+                return standing;
+            }
         }
         match room(&self.world, object) {
             Some(Room::Full(message)) => {

@@ -33,7 +33,7 @@ impl Premises<'_, '_> {
         match self.answer(object, Sent::creation(object), CREATION) {
             Answer::Refused(refusal) => replaced(DryRunResult::DeletedOnly(refusal)),
             Answer::Open(condition) => Standing::Open(condition),
-            Answer::Same => Standing::Holds,
+            Answer::Same => self.of_contest(object, true),
         }
     }
 

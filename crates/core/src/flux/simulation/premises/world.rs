@@ -253,6 +253,13 @@ impl<'s, 'a> World<'s, 'a> {
         }
     }
 
+    /// Returns true if it is certain that a Kustomization applies its objects before what a run causes by the last object that it applies.
+    pub(super) fn is_applied_before(&self, owner: &NamespacedName, cause: &PassId) -> bool {
+        let order = self.order.get_or_init(|| event_order(self.state));
+        let cause = SimulationEvent::Apply(cause.clone());
+        self.last_apply(owner).is_some_and(|apply| apply == cause || order.precedes(&apply, &cause))
+    }
+
     fn last_apply(&self, owner: &NamespacedName) -> Option<SimulationEvent> {
         let node = self.state.lifetimes(owner).last()?;
         let number = node.passes.len().checked_sub(1)?;

@@ -9,7 +9,7 @@ use crate::testing::resource_type;
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-fn refused(owner: &str, manifest: &Value, spec: &Value, message: &str) -> Refusal {
+pub(super) fn refused(owner: &str, manifest: &Value, spec: &Value, message: &str) -> Refusal {
     let id = crate::flux::build::objects::objects(manifest.clone().into(), None)[0].id.clone();
     Refusal {
         owner: NamespacedName { namespace: NS.into(), name: owner.into() },

@@ -6,6 +6,7 @@ mod after;
 mod by_hand;
 mod changed_rules;
 mod conditions;
+mod contested_services;
 mod controller_flags;
 mod deleted_containers;
 mod dependents;

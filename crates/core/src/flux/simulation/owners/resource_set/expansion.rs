@@ -22,6 +22,7 @@ use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::simulation::kustomization::dependencies::health::Health;
 use crate::flux::simulation::model::affected_owner::{Effect, LiveChange, OwnerApply, OwnerDeletion, Readiness};
+use crate::flux::simulation::model::facts::contested_services::contest;
 use crate::flux::simulation::model::node::{BuiltObjects, PassId, SimulationEvent};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
@@ -313,9 +314,12 @@ impl SetChange<'_> {
         }
         is_proven &= !changed.iter().any(|id| is_unknown(&expansion.new[*id]));
         let doubt = (!changed.is_empty() && !is_proven).then(|| CAN_FAIL.to_owned());
+        let own: Vec<(&ObjectId, &Value)> = expansion.new.values().map(|built| (&built.id, &*built.manifest)).collect();
+        let new = own.iter().copied().filter(|(id, _)| changed.contains(id));
+        let contested = contest(state, self.id, new, &own).map(|why| format!("{CAN_FAIL}, which it does if {why}"));
         match open {
             Some(why) => Err(why.into()),
-            None => Ok(SetAnswers { refusal: refusal.or(doubt), live_changes, replaced }),
+            None => Ok(SetAnswers { refusal: refusal.or(doubt).or(contested), live_changes, replaced }),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::flux::apply::schema::{Fit, Live, validate};
 use crate::flux::apply::update::Update;
 use crate::flux::build::objects::{BuiltObject, defined_kind, kind_of_definition};
 use crate::flux::simulation::kustomization::containers::definition_of;
+use crate::flux::simulation::model::facts::contested_services::contest;
 use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
@@ -199,7 +200,11 @@ impl Attempt<'_> {
                 Failure::Possible("an object cannot be applied, which no dry-run has shown".to_owned())
             }
             None if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
-            None => self.failing_step(comparison.state()).map_or(Failure::Unexpected, Failure::Possible),
+            None => {
+                let contested = || self.contested(comparison.state());
+                let why = self.failing_step(comparison.state()).or_else(contested);
+                why.map_or(Failure::Unexpected, Failure::Possible)
+            }
         };
         let refused_deletions = refused_deletions.into_iter().map(|(id, message)| {
             let is_final = !self.may_be_mended(comparison, &id, &message);
@@ -247,6 +252,13 @@ impl Attempt<'_> {
         let (id, _) = failing.next()?;
         let what = if self.is_private { "a hook".to_owned() } else { format!("the hook {id}") };
         Some(format!("{what} fails"))
+    }
+
+    /// Returns how a Service of the release can lose what it asks for to another one, for people.
+    fn contested(&self, state: &State<'_>) -> Option<String> {
+        let own: Vec<(&ObjectId, &Value)> = self.new.manifests().iter().collect();
+        let is_kept = |id: &ObjectId| state.is_live(id) && self.old.is_some_and(|old| self.new.has_same(old, id));
+        contest(state, self.id, own.iter().copied().filter(|(id, _)| !is_kept(id)), &own)
     }
 
     /// Returns the hook of a remedy that the API server refuses before the remedy changes anything, with its message, for people;
