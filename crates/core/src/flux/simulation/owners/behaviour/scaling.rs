@@ -123,6 +123,7 @@ fn ordinals(manifest: &Value) -> Range<i64> {
     start..start + number_at(manifest, REPLICAS).unwrap_or(DEFAULT)
 }
 
+/// Returns a whole number of a manifest.
 fn number_at(manifest: &Value, path: &str) -> Option<i64> {
     manifest.pointer(path).and_then(Value::as_i64)
 }

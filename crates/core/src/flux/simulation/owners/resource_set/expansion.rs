@@ -423,15 +423,14 @@ fn trigger(
     let state = comparison.state();
     let entries = spec.get("inputsFrom").and_then(Value::as_array).into_iter().flatten();
     let mut providers = entries.flat_map(|entry| comparison.providers(&id.namespace, entry, true));
-    let mut events = sources.iter().flat_map(|source| state.applying_events(source));
-    state.last_application(id).or_else(|| providers.find_map(|provider| state.last_application(&provider))).or_else(
-        || {
-            events.find_map(|event| match event {
-                SimulationEvent::Apply(pass) => Some(pass),
-                _ => None,
-            })
-        },
-    )
+    let own = state.last_application(id).or_else(|| providers.find_map(|provider| state.last_application(&provider)));
+    own.or_else(|| {
+        let mut events = sources.iter().flat_map(|source| state.applying_events(source));
+        events.find_map(|event| match event {
+            SimulationEvent::Apply(pass) => Some(pass),
+            _ => None,
+        })
+    })
 }
 
 /// Returns true if the annotation of the ResourceSet lets flux-operator delete and create again all of its objects.
