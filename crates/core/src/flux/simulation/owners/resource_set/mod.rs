@@ -78,8 +78,8 @@ fn deleted(state: &State<'_>, set: &Resource, consequences: &Consequences<'_>) -
     }
     let account = service_account(state, set).filter(|account| consequences.may_be_deleted(account));
     let ids = finalized(state, set);
-    let mut first = ids.iter().filter(|id| is_deleted_first(id));
-    let first = first.find_map(|id| Some((id, state.owner_refusal(&set.object.id, id)?)));
+    let mut early = ids.iter().filter(|id| is_deleted_first(id));
+    let first = early.find_map(|id| Some((id, state.owner_refusal(&set.object.id, id)?)));
     for id in &ids {
         let refusal = state.owner_refusal(&set.object.id, id);
         let refused = refusal.map(|message| Reason::new(ReasonCode::DeletionRefused, message));

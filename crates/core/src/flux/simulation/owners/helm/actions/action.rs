@@ -234,12 +234,12 @@ impl ReleaseAction {
         let hooks = self.hooks.iter().filter_map(|(id, run)| Some((id, self.hook(state.live_object(id)?, run)?)));
         let between = self.interrupted_hooks.iter().filter(|(id, _)| state.is_live(id));
         let interrupted_hooks = between.filter_map(|(id, fate)| Some((id, self.interrupted_hook(*fate)?)));
-        let removed = self.removed.iter().filter(|id| (succeeds || has_steps) && self.lets_go(state, id));
-        let removed = removed.filter_map(|id| Some((id, self.removed_object(id)?)));
-        let interrupted = self.interrupted.iter().filter(|id| succeeds && self.lets_go(state, id));
-        let interrupted = interrupted.map(|id| (id, self.interrupted_object()));
-        let claims = self.claims.iter().filter(|(id, _)| succeeds && state.is_live(id));
-        let claims = claims.map(|(id, condition)| (id, self.claim(condition.as_ref())));
+        let lacking = self.removed.iter().filter(|id| (succeeds || has_steps) && self.lets_go(state, id));
+        let removed = lacking.filter_map(|id| Some((id, self.removed_object(id)?)));
+        let passing = self.interrupted.iter().filter(|id| succeeds && self.lets_go(state, id));
+        let interrupted = passing.map(|id| (id, self.interrupted_object()));
+        let released = self.claims.iter().filter(|(id, _)| succeeds && state.is_live(id));
+        let claims = released.map(|(id, condition)| (id, self.claim(condition.as_ref())));
         let remedied = self
             .remedied
             .iter()

@@ -115,8 +115,8 @@ impl Attempt<'_> {
         }
         // What a chart defines holds no value; the name of a new namespace can be one.
         let first = self.prerequisites(state).into_iter();
-        let first = first.filter(|(id, _)| !(self.is_private && id.is("", "Namespace")));
-        objects.extend(first.map(|(id, manifest)| (id.clone(), applied_object(&id, &manifest, false))));
+        let shown = first.filter(|(id, _)| !(self.is_private && id.is("", "Namespace")));
+        objects.extend(shown.map(|(id, manifest)| (id.clone(), applied_object(&id, &manifest, false))));
         objects.retain(|id, _| !self.lacks_namespace(comparison, id));
         objects
     }
