@@ -63,6 +63,14 @@ impl SourceId {
         Self::read(&chart["sourceRef"], "HelmRepository", namespace)
     }
 
+    /// Reads the source of the chart in the spec of a HelmRelease, which is in `namespace`.
+    pub(crate) fn of_release(spec: &Value, namespace: &str) -> Option<Self> {
+        match spec.pointer("/chart/spec") {
+            Some(chart) => Some(Self::of_chart(chart, namespace)),
+            None => Some(Self::read(spec.get("chartRef")?, "", namespace)),
+        }
+    }
+
     /// Returns the identity of an ExternalArtifact.
     pub(crate) fn external_artifact(namespace: &str, name: &str) -> Self {
         Self { kind: EXTERNAL_ARTIFACT.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }

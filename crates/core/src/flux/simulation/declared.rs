@@ -58,10 +58,10 @@ impl Preview<'_> {
                 _ => {}
             }
         }
-        let is_deleted = |id: &ObjectId| plan.changes().iter().any(|row| row.is_deletion() && row.object.id == *id);
-        for (owner, listed) in
-            recorded.iter().filter(|(id, _)| self.state.affected_owner(id).is_none() && !is_deleted(id))
-        {
+        let deleted: BTreeSet<&ObjectId> =
+            plan.changes().iter().filter(|row| row.is_deletion()).map(|row| &row.object.id).collect();
+        let unaffected = recorded.iter().filter(|(id, _)| self.state.affected_owner(id).is_none());
+        for (owner, listed) in unaffected.filter(|(id, _)| !deleted.contains(id)) {
             declared.add(&secrets.written(owner), listed.iter(), &is_wanted);
         }
         for (owner, applies) in self.state.owner_applies() {

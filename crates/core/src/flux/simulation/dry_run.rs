@@ -149,19 +149,16 @@ impl<'r> DryRuns<'r> {
     /// Keeps the results of the last runs, which are those that the plan shows, and the updates of those that may come before a
     /// suspension.
     pub(super) fn retain_last_runs(&mut self, runs: &LastRuns<'_>, before_suspension: &RunsBeforeSuspension<'_>) {
-        let is_same = |AppliedObject { spec, built, .. }: &AppliedObject, run: (&KustomizationSpec, &BuiltObject)| {
-            run.0.apply_fields() == spec.apply_fields() && run.1.manifest == built.manifest
-        };
         let possible = self.applied.iter().filter_map(|answered| {
             let applied = answered.applied;
             let &(spec, built, ref condition) = before_suspension.get(&(&applied.owner, &applied.id))?;
-            let is_update = matches!(answered.result, DryRunResult::Updated(_)) && is_same(applied, (spec, built));
+            let is_update = matches!(answered.result, DryRunResult::Updated(_)) && is_same_run(applied, spec, built);
             is_update.then(|| (*answered, condition.clone()))
         });
         self.possible_updates = possible.collect();
         self.applied.retain(|Answered { applied, .. }| {
             let run = runs.get(&(&applied.owner, &applied.id));
-            run.is_some_and(|&run| is_same(applied, run))
+            run.is_some_and(|&(spec, built)| is_same_run(applied, spec, built))
         });
     }
 
@@ -212,6 +209,11 @@ impl<'r> DryRuns<'r> {
         plan.add_gaps(self.gaps);
         plan
     }
+}
+
+/// Returns true if an object was applied as it is by a run of its Kustomization with a spec.
+fn is_same_run(applied: &AppliedObject, spec: &KustomizationSpec, built: &BuiltObject) -> bool {
+    applied.spec.apply_fields() == spec.apply_fields() && applied.built.manifest == built.manifest
 }
 
 /// Rows and diffs to add to a plan.

@@ -267,11 +267,10 @@ impl<'a> Preview<'a> {
         orphaning: &HashSet<&str>,
         policies: &PolicyChanges,
     ) -> Closure<'a> {
-        let is_refused = |cascaded: &CascadedObject<'_>| {
+        self.state.cascade.closure_with(roots.iter().copied(), orphaning, policies, |cascaded| {
             let key = (Actor::from(cascaded.kind), cascaded.object.id.clone());
             matches!(self.state.cascade_refusals.get(&key), Some(CascadeRefusal::Refused(_)))
-        };
-        self.state.cascade.closure_with(roots.iter().copied(), orphaning, policies, is_refused)
+        })
     }
 }
 

@@ -84,12 +84,11 @@ pub(super) fn take_changed_health(state: &mut State<'_>, answers: &Answers) -> b
     }
     let appliers = awaited.appliers(state);
     let builds = state.applied_builds(&answers.builds, |key| appliers.contains(key));
-    let is_changed = |owner: &NamespacedName, _: &KustomizationSpec, built: &BuiltObject| {
+    let changed = applied_objects_if(state, |owner, _, built| {
         let before = builds.value(owner, built, "/spec");
         awaited.concerns(owner, &built.id) && before.is_some_and(|before| *before != built.manifest["spec"])
-    };
-    let changed: Vec<_> =
-        applied_objects_if(state, is_changed).into_iter().map(|object| (object.owner, object.id)).collect();
+    });
+    let changed: Vec<_> = changed.into_iter().map(|object| (object.owner, object.id)).collect();
     let known = state.changed_health.len();
     state.changed_health.extend(changed);
     state.changed_health.len() > known

@@ -145,6 +145,13 @@ pub(crate) struct Chart {
     pub(crate) version: String,
 }
 
+impl Chart {
+    /// Returns true if a chart has the name and the version of another one.
+    pub(crate) fn has_same_version(&self, other: &Self) -> bool {
+        (&self.name, &self.version) == (&other.name, &other.version)
+    }
+}
+
 impl ChartRun {
     /// Creates a run of a chart for a release in a namespace.
     ///

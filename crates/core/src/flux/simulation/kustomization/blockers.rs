@@ -60,13 +60,14 @@ fn own_blocker(state: &State<'_>, key: &NamespacedName, spec: &KustomizationSpec
 fn denied_account(state: &State<'_>, spec: &KustomizationSpec) -> Option<Blocker> {
     let account = spec.decryption_account()?;
     let features = &state.input.features;
-    let detail = |why: &str| format!("it may not decrypt with the service account {account}{why}");
+    let (gate, denied) =
+        ("ObjectLevelWorkloadIdentity", format!("it may not decrypt with the service account {account}"));
     if features.denies_decryption_accounts {
-        let why = ", because the controller runs without the feature gate ObjectLevelWorkloadIdentity";
-        return Some(Blocker::certain(ReasonCode::AccessDenied, detail(why)));
+        let detail = format!("{denied}, because the controller runs without the feature gate {gate}");
+        return Some(Blocker::certain(ReasonCode::AccessDenied, detail));
     }
-    let why = " unless the controller runs with the feature gate ObjectLevelWorkloadIdentity";
-    (!features.gates_are_known).then(|| Blocker::possible(ReasonCode::AccessDenied, detail(why)))
+    let detail = format!("{denied} unless the controller runs with the feature gate {gate}");
+    (!features.gates_are_known).then(|| Blocker::possible(ReasonCode::AccessDenied, detail))
 }
 
 /// Returns the reason why the controller denies a Kustomization the access to its source.

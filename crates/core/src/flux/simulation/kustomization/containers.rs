@@ -129,11 +129,15 @@ fn awaited_container(state: &State<'_>, objects: &BuiltObjects, spec: &Kustomiza
     made.find_map(|(owner, made)| {
         let is_new =
             made.id.is_container() && !state.is_live(&made.id) && state.nodes.applying(&made.id).next().is_none();
-        let defined = defined_kind(made).map(|(kind, _)| kind);
-        let needs = |id: &ObjectId| id.namespace_object() == made.id || defined.as_ref() == Some(&id.group_kind());
-        let is_needed = is_new && objects.iter().any(|(id, built)| needs(id) && !is_never_applied(built, spec));
+        let mut sent = objects.iter().filter(|(_, built)| !is_never_applied(built, spec)).map(|(id, _)| id);
+        let is_needed = is_new && sent.any(|id| is_contained(id, made));
         is_needed.then(|| format!("it applies only if {owner} creates {}", made.id))
     })
+}
+
+/// Returns true if an object is in a namespace, or of the kind that a definition defines.
+fn is_contained(id: &ObjectId, container: &BuiltObject) -> bool {
+    id.namespace_object() == container.id || defined_kind(container).is_some_and(|(kind, _)| kind == id.group_kind())
 }
 
 /// Returns the effect of an object for which a stage of a pass waits, and which its finalizers or those of its content keep once
@@ -142,8 +146,9 @@ fn kept_container(derivation: &Derivation<'_, '_>, id: &ObjectId, apply: &Simula
     let keeper = derivation.state.holders.keeper(derivation.state.live_object(id)?)?;
     let consequences = derivation.consequences;
     let deletions = consequences.outcomes.get(id).filter(|outcomes| outcomes.may_be_deleted());
-    let is_later = |deletion| consequences.order.precedes(apply, deletion);
-    let may_be_earlier = deletions.is_some_and(|outcomes| !outcomes.deletions.iter().all(is_later));
+    let may_be_earlier = deletions.is_some_and(|outcomes| {
+        !outcomes.deletions.iter().all(|deletion| consequences.order.precedes(apply, deletion))
+    });
     (may_be_earlier || consequences.cascaded.contains_key(id)).then(|| {
         Effect::waits(format!(
             "nothing more is applied until {id} is gone, whose deletion waits for the finalizers of {keeper}"

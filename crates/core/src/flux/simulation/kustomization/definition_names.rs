@@ -20,17 +20,16 @@ pub(super) struct DefinitionNames {
 impl DefinitionNames {
     /// Returns the names that the manifest of a definition asks for.
     pub(super) fn of_manifest(manifest: &Value) -> Self {
-        let at = |path: &str| text_at(manifest, path);
-        let (kind, plural) = (at("/spec/names/kind"), at("/spec/names/plural"));
-        let or = |name: &str, default: String| if name.is_empty() { default } else { name.to_owned() };
-        let singular = or(at("/spec/names/singular"), kind.to_lowercase());
+        let (kind, plural) = (text_at(manifest, "/spec/names/kind"), text_at(manifest, "/spec/names/plural"));
+        let singular = name_or(text_at(manifest, "/spec/names/singular"), kind.to_lowercase());
+        let list = name_or(text_at(manifest, "/spec/names/listKind"), list_kind(kind));
         let short_names =
             list_at(manifest, "/spec/names/shortNames").iter().filter_map(Value::as_str).map(str::to_owned);
         Self {
-            group: at("/spec/group").to_owned(),
+            group: text_at(manifest, "/spec/group").to_owned(),
             plural: plural.to_owned(),
             resources: short_names.chain([plural.to_owned(), singular]).collect(),
-            kinds: [kind.to_owned(), or(at("/spec/names/listKind"), list_kind(kind))].into(),
+            kinds: [kind.to_owned(), list].into(),
         }
     }
 
@@ -59,6 +58,11 @@ impl DefinitionNames {
         let mut resources = self.resources.iter().filter(|name| !name.is_empty() && other.resources.contains(*name));
         kinds.next().or_else(|| resources.next()).map(String::as_str)
     }
+}
+
+/// Returns a name, or its default if it is empty.
+fn name_or(name: &str, default: String) -> String {
+    if name.is_empty() { default } else { name.to_owned() }
 }
 
 fn list_kind(kind: &str) -> String {

@@ -13,7 +13,7 @@ use crate::flux::controllers::is_finalizing;
 use crate::flux::kustomize_controller::FINALIZER;
 use crate::flux::simulation::model::facts::watch_selector::is_watched_now;
 use crate::flux::simulation::model::node::{Finalization, KustomizationDeletion, PassId, SimulationEvent};
-use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
+use crate::flux::simulation::schedule::outcomes::FinalState;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::ownership::Members;
@@ -32,14 +32,14 @@ pub(crate) fn deletion_of(
     let finalization_of = if live.object.has_finalizer(FINALIZER) { finalization } else { deletion_without_finalizer };
     let mut finalizations: Vec<Finalization> =
         specs.iter().map(|spec| finalization_of(derivation, live, spec)).collect();
-    let is_impersonated = |spec: &KustomizationSpec| derivation.state.input.flags.service_account(spec).is_some();
-    let deletes =
-        finalizations.iter().zip(&specs).any(|(it, spec)| *it == Finalization::DeletesObjects && is_impersonated(spec));
+    let flags = &derivation.state.input.flags;
+    let mut impersonated = finalizations.iter().zip(&specs).filter(|(_, spec)| flags.service_account(spec).is_some());
+    let deletes = impersonated.any(|(finalization, _)| *finalization == Finalization::DeletesObjects);
     if let Some(right) = deletes.then(|| lost_right(derivation, live, &specs)).flatten() {
         finalizations
             .push(Finalization::Depends(format!("{right}, which may give its account its rights, is deleted too")));
     }
-    let account = specs.last().and_then(|spec| derivation.state.input.flags.service_account(spec));
+    let account = specs.last().and_then(|spec| flags.service_account(spec));
     Some(KustomizationDeletion {
         triggers,
         is_certain,
@@ -83,12 +83,11 @@ fn continued_deletion(
 pub(crate) fn changed_rule(derivation: &mut Derivation<'_, '_>, live: &Resource) -> Option<ObjectId> {
     let (state, consequences) = (derivation.state, derivation.consequences);
     let Members::Listed(members) = state.members(live) else { return None };
-    let rules = || consequences.outcomes.iter().filter(|(id, _)| is_rule(id, &live.object.id, &members));
-    let comes_or_goes =
-        |outcomes: &PossibleOutcomes| outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Created);
-    let found = rules()
-        .find(|(_, outcomes)| comes_or_goes(outcomes))
-        .or_else(|| rules().find(|(id, _)| derivation.last_applied().is_changed(state, id)));
+    let mut rules = consequences.outcomes.iter().filter(|(id, _)| is_rule(id, &live.object.id, &members));
+    let found = rules
+        .clone()
+        .find(|(_, outcomes)| outcomes.may_be_deleted() || outcomes.may_end_as(FinalState::Created))
+        .or_else(|| rules.find(|(id, _)| derivation.last_applied().is_changed(state, id)));
     found.map(|(id, _)| id.clone())
 }
 
@@ -181,11 +180,10 @@ fn deletion_triggers(derivation: &Derivation<'_, '_>, id: &ObjectId) -> Option<(
 fn lost_right(derivation: &mut Derivation<'_, '_>, live: &Resource, specs: &[KustomizationSpec]) -> Option<ObjectId> {
     let (state, consequences) = (derivation.state, derivation.consequences);
     let Members::Listed(members) = state.members(live) else { return None };
-    let is_right = |id: &&ObjectId| {
-        &*id.group == RBAC && !members.contains(id) && members.iter().any(|member| is_right(id, member))
-    };
-    let rights: Vec<&ObjectId> =
-        state.input.snapshot.ids().filter(is_right).filter(|id| consequences.may_be_deleted(id)).collect();
+    let others = state.input.snapshot.ids().filter(|id| &*id.group == RBAC && !members.contains(id));
+    let rights: Vec<&ObjectId> = others
+        .filter(|id| members.iter().any(|member| is_right(id, member)) && consequences.may_be_deleted(id))
+        .collect();
     if rights.is_empty() {
         return None;
     }

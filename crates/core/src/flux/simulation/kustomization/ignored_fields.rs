@@ -94,35 +94,47 @@ pub(super) fn stop_by_ignore_rules(
         return (outcome, condition);
     }
     let PassOutcome::Applied(objects) = &outcome else { return (outcome, condition) };
-    let is_sent = |(id, built): &(&ObjectId, &BuiltObject)| {
-        let live = state.live_object(id);
-        live.is_some_and(|live| !is_never_changed(live))
-            && !is_never_applied(built, spec)
-            && !is_marked(built, spec, SSA, "ifnotpresent")
-    };
-    let mut existing: Vec<(&ObjectId, &BuiltObject)> = objects.iter().filter(is_sent).collect();
+    let mut existing: Vec<(&ObjectId, &BuiltObject)> =
+        objects.iter().filter(|(id, built)| is_sent(state, spec, id, built)).collect();
     existing.sort_by(|(a, _), (b, _)| apply_order(a, b));
     let failure = existing.iter().find_map(|(id, built)| {
         let live = state.live.get(&NamespacedName::of(id)).filter(|_| id.is_here(GROUP, KIND))?;
         let why = failure_of_child(state, live, &applied_object(key, spec, built, id))?;
         Some((*id, format!("{}: {why}", built.shown_id())))
     });
-    let open = || {
-        let (id, path) = existing.iter().filter(|(id, _)| !id.is_here(GROUP, KIND)).find_map(|(id, built)| {
-            let paths = ignored_fields(state, key, spec, built, id).all;
-            Some((built.shown_id(), invalid_path(&paths)?.to_owned()))
-        })?;
-        let detail = format!("{}, unless {id} does not change", cannot_keep(&path));
-        Some(Reason::new(ReasonCode::MayBeRefused, detail))
-    };
     // Only a dry-run tells if another object changes.
-    let condition = condition.or_else(|| open().filter(|_| state.input.dry_runs.is_none()));
+    let condition =
+        condition.or_else(|| possible_failure(state, key, spec, &existing).filter(|_| state.input.dry_runs.is_none()));
     match failure {
         Some((id, message)) => {
             (stop_from(objects.clone(), id, message, &state.input.flags.custom_stage_kinds), condition)
         }
         None => (outcome, condition),
     }
+}
+
+/// Returns true if an application with a spec sends the manifest of an object that exists.
+fn is_sent(state: &State<'_>, spec: &KustomizationSpec, id: &ObjectId, built: &BuiltObject) -> bool {
+    let live = state.live_object(id);
+    live.is_some_and(|live| !is_never_changed(live))
+        && !is_never_applied(built, spec)
+        && !is_marked(built, spec, SSA, "ifnotpresent")
+}
+
+/// Returns the reason why an application fails if one of these objects changes of which a rule ignores a field that cannot be kept.
+/// Of Kustomizations that is known.
+fn possible_failure(
+    state: &State<'_>,
+    key: &NamespacedName,
+    spec: &KustomizationSpec,
+    existing: &[(&ObjectId, &BuiltObject)],
+) -> Option<Reason> {
+    let (id, path) = existing.iter().filter(|(id, _)| !id.is_here(GROUP, KIND)).find_map(|(id, built)| {
+        let paths = ignored_fields(state, key, spec, built, id).all;
+        Some((built.shown_id(), invalid_path(&paths)?.to_owned()))
+    })?;
+    let detail = format!("{}, unless {id} does not change", cannot_keep(&path));
+    Some(Reason::new(ReasonCode::MayBeRefused, detail))
 }
 
 /// Returns why the apply of a live Kustomization fails; `None` if it succeeds, or if it changes nothing beside the ignored fields.

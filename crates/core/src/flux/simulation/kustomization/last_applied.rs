@@ -29,8 +29,9 @@ impl LastApplied {
     /// Returns true if an object is created, or a manifest of it is another one than was applied last.
     pub(crate) fn is_changed(&self, state: &State<'_>, id: &ObjectId) -> bool {
         let last = self.of(id);
-        let is_new = |built: &BuiltObject| last.iter().all(|(_, before)| before.manifest != built.manifest);
-        !state.is_live(id) || state.applied(id).iter().any(|applied| is_new(applied.built))
+        let applied = state.applied(id);
+        let mut manifests = applied.iter().map(|applied| &applied.built.manifest);
+        !state.is_live(id) || manifests.any(|manifest| last.iter().all(|(_, before)| before.manifest != *manifest))
     }
 
     /// Returns true if a live role or binding may give one of these accounts rights: its manifest, or a binding that names the role, binds

@@ -322,9 +322,8 @@ impl Derivation<'_, '_> {
         if created.is_some() || self.state.live.contains_key(key) || outcomes.appliers.is_empty() {
             return created;
         }
-        let by_finalizer = |parent: PassId| SimulationEvent::Finalize(parent.node);
         let is_deleted = outcomes.may_end_as(FinalState::Absent).then(|| !outcomes.may_end_as(FinalState::Created));
-        self.transient_node(key, changes, by_finalizer, is_deleted)
+        self.transient_node(key, changes, |parent| SimulationEvent::Finalize(parent.node), is_deleted)
     }
 
     /// Returns the deleted Kustomizations that may apply a new one before its other parents do, and delete it then with its objects.

@@ -93,8 +93,8 @@ impl<'a> Scopes<'a> {
 
     /// Returns the outcome of applying a build of a Kustomization with a spec, or of another owner.
     pub(crate) fn apply(&self, built: Vec<BuiltObject>, spec: Option<&KustomizationSpec>) -> PassOutcome {
-        let skipping = |object: &BuiltObject| spec.filter(|spec| self.is_skipped(object, spec));
-        let built: Vec<_> = built.into_iter().map(|object| (skipping(&object), object)).collect();
+        let built: Vec<_> =
+            built.into_iter().map(|object| (spec.filter(|spec| self.is_skipped(&object, spec)), object)).collect();
         let sent = built.iter().filter(|(skipping, _)| skipping.is_none()).map(|(_, object)| object);
         let own = OwnScopes::new(sent);
         let mut failures = self.taken_names(&own);
@@ -164,8 +164,7 @@ impl<'a> Scopes<'a> {
     /// Returns a failure for each new definition that never gets its names, because another one has one of them: a live one that
     /// stays, or a new one of the same build.
     fn taken_names(&self, own: &OwnScopes) -> Vec<Failure> {
-        let is_new = |id: &ObjectId| self.snapshot.object(id).is_none();
-        let new: Vec<_> = own.definitions.iter().filter(|(id, _)| is_new(id)).collect();
+        let new: Vec<_> = own.definitions.iter().filter(|(id, _)| self.snapshot.object(id).is_none()).collect();
         let served: Vec<DefinitionNames> = if new.is_empty() {
             vec![]
         } else {

@@ -126,12 +126,9 @@ pub(crate) fn without_missing_content(
     let live = state.input.snapshot.resource(&source.object());
     let Some((files, live)) = files.zip(live).filter(|_| source.kind == "GitRepository") else { return outcome };
     let Some(why) = missing_content(live.spec(), files) else { return outcome };
-    let path = path::secure_join(spec.path());
-    let is_in = |at: &str, directory: &str| {
-        directory.is_empty() || at.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+    let built = path::secure_join(spec.path());
     let missing = missing_directories(live.spec(), files);
-    let reads_it = missing.iter().any(|missing| is_in(missing, &path) || is_in(&path, missing));
+    let reads_it = missing.iter().any(|missing| path::is_in(missing, &built) || path::is_in(&built, missing));
     let may_differ = match &outcome {
         PassOutcome::Applied(_) | PassOutcome::Partial { .. } => reads_it,
         // A reference outside of its path can lead to it.

@@ -5,14 +5,12 @@
 //! oracle).
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::derivation::Derivation;
 use crate::flux::build::DataOverrides;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
 use crate::flux::build::substitute::variable_sources;
-use crate::flux::simulation::model::affected_owner::Effect;
 use crate::flux::simulation::model::facts::copied_data::{copied_names, has_unknown_copy};
 use crate::flux::simulation::model::node::PassId;
 use crate::flux::simulation::model::protection::{is_marked, is_never_applied};
@@ -192,8 +190,8 @@ pub(crate) fn data_after_change(
 /// Returns the condition under which an owner that may wait generates an object anew, and changes it.
 pub(crate) fn generation_condition<'s>(state: &'s State<'_>, id: &ObjectId) -> Option<&'s String> {
     let mut effects = state.owner_effects().map(|(_, effect)| effect);
-    let changes = |effect: &&Arc<Effect>| effect.applies.as_ref().is_some_and(|applies| applies.changes(id));
-    effects.find(changes)?.condition.as_ref()
+    let changing = effects.find(|effect| effect.applies.as_ref().is_some_and(|applies| applies.changes(id)))?;
+    changing.condition.as_ref()
 }
 
 /// Returns true if an object copies data that is not in its manifest, because nothing changes it.

@@ -107,6 +107,11 @@ impl<'a> State<'a> {
         self.applications(id).map(move |applied| (applied.merged(live, &self.input.flags), applied.pass_id()))
     }
 
+    /// Returns the pass of the last application of an object.
+    pub(crate) fn last_application(&self, id: &ObjectId) -> Option<PassId> {
+        self.applications(id).last().map(|applied| applied.pass_id())
+    }
+
     /// Returns true if an annotation switches an object off after the change.
     pub(crate) fn is_switched_off_after(&self, id: &ObjectId, switch: &str) -> bool {
         let applied = self.applied(id);
@@ -133,11 +138,21 @@ impl<'a> State<'a> {
         live.map(|live| live.spec().clone()).into_iter().collect()
     }
 
+    /// Returns true if no application changes the spec of a live object.
+    pub(crate) fn keeps_spec(&self, live: &Resource) -> bool {
+        self.specs_after(&live.object.id).iter().all(|after| after == live.spec())
+    }
+
+    /// Returns the Kustomizations that apply an object, or owners that they apply and that generate it.
+    pub(crate) fn appliers(&self, id: &ObjectId) -> BTreeSet<&NamespacedName> {
+        self.applied(id).iter().map(|applied| applied.owner).collect()
+    }
+
     /// Returns the last spec of an object after the change, and those that it has before, in order.
     ///
     /// Fails with the reason why it is not known which one is the last.
     pub(crate) fn successive_specs(&self, id: &ObjectId) -> Result<(Value, Vec<Value>), String> {
-        let owners: BTreeSet<&NamespacedName> = self.applied(id).iter().map(|applied| applied.owner).collect();
+        let owners = self.appliers(id);
         if owners.len() > 1 {
             let names: Vec<String> = owners.into_iter().map(|owner| owner_id(owner).to_string()).collect();
             if self.specs_after(id).len() > 1 {

@@ -58,8 +58,7 @@ pub(crate) fn runs_before_suspension<'s>(state: &'s State<'_>) -> RunsBeforeSusp
         let key = &node.id.key;
         for pass in earlier.iter().rev().filter(|pass| pass.is_optional || pass.condition.is_some()) {
             for (id, built) in pass.applied_objects().into_iter().flatten().filter(|(id, _)| !last.applies(id)) {
-                let condition = || (&pass.spec, built, before_suspension(key));
-                runs.entry((key, id)).or_insert_with(condition);
+                runs.entry((key, id)).or_insert_with(|| (&pass.spec, built, before_suspension(key)));
             }
         }
     }

@@ -46,8 +46,7 @@ fn commits(state: &State<'_>, id: &ObjectId, spec: &Value) -> String {
     let written = text_at(spec, "/update/path");
     let below = path::resolve("", written.trim_start_matches('/')).unwrap_or_default();
     let marked = state.input.trees.get(&source).map(|tree| {
-        let is_below = |at: &str| below.is_empty() || at == below || at.starts_with(&format!("{below}/"));
-        let marked = tree.files().filter(|(at, content)| is_below(at) && has_marker(content)).count();
+        let marked = tree.files().filter(|(at, content)| path::is_in(at, &below) && has_marker(content)).count();
         format!(": {} with markers of image policies", pluralize(marked, "file"))
     });
     let place = if below.is_empty() { String::new() } else { format!(" below {below}") };

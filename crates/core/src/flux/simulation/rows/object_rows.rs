@@ -90,9 +90,8 @@ pub(crate) fn row(
         Some(SimulationEvent::Force(pass)) => (forced_reason(state, pass, id), None),
         Some(SimulationEvent::Apply(_)) | None => (ReasonCode::InBuild.into(), None),
     };
-    let stays = |key: &&NamespacedName| state.lifetimes(key).any(Node::may_stay);
-    let applier = || outcomes.appliers.iter().find(stays).or_else(|| outcomes.appliers.first());
-    let owner = event.map(SimulationEvent::owner).or_else(applier);
+    let staying = outcomes.appliers.iter().find(|key| state.lifetimes(key).any(Node::may_stay));
+    let owner = event.map(SimulationEvent::owner).or(staying).or_else(|| outcomes.appliers.first());
     let object = live.map_or_else(|| PinnedObject::absent(id.clone()), PinnedObject::from);
     let listing = nodes.iter().find(|node| is_by_hand && node.inventory.contains(id)).map(|node| &node.id.key);
     let actor = if is_by_hand { Actor::User } else { Actor::KustomizeController };

@@ -36,8 +36,9 @@ fn sent_objects<'s>(state: &'s State<'_>, node: &'s Node) -> impl Iterator<Item 
     let applied = node.last_applied_objects().into_iter();
     applied.filter_map(|(id, (number, built))| {
         let spec = &node.passes[number].spec;
-        let is_left = |live| is_never_changed(live) || is_marked(built, spec, SSA, "ifnotpresent");
-        let is_sent = !is_never_applied(built, spec) && !state.live_object(id).is_some_and(is_left);
-        is_sent.then_some((id, built))
+        let is_left = state
+            .live_object(id)
+            .is_some_and(|live| is_never_changed(live) || is_marked(built, spec, SSA, "ifnotpresent"));
+        (!is_left && !is_never_applied(built, spec)).then_some((id, built))
     })
 }

@@ -176,13 +176,12 @@ impl Builder<'_> {
     /// it unready, and dependants ask for it only after some time. If the parent waits itself, or the workers are busy, the
     /// first pass that succeeds lets them go on.
     fn awaited_pass<'n>(&self, dependency: &'n Node, by_id: &HashMap<&NodeId, &'n Node>) -> Option<(PassId, &'n Pass)> {
-        let succeeds = |(_, pass): &(PassId, &Pass)| pass.new_inventory().is_some();
-        let changes_spec = |(id, pass): &(PassId, &Pass)| {
+        let changing = dependency.numbered_passes().filter(|(id, pass)| {
             let earlier = id.number.checked_sub(1).and_then(|number| dependency.passes.get(number));
             earlier.is_some_and(|earlier| earlier.spec != pass.spec) && !self.comes_late(pass, by_id)
-        };
-        let last = dependency.numbered_passes().filter(changes_spec).last();
-        last.filter(succeeds).or_else(|| dependency.numbered_passes().find(succeeds))
+        });
+        let last = changing.last().filter(|(_, pass)| pass.new_inventory().is_some());
+        last.or_else(|| dependency.numbered_passes().find(|(_, pass)| pass.new_inventory().is_some()))
     }
 
     /// Returns true if a pass may not happen, or happens after something that waits for a dependency.

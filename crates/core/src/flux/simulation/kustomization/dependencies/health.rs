@@ -192,19 +192,20 @@ impl Health<'_, '_> {
         if pass.applied_objects().is_none() {
             return vec![];
         }
-        let is_other = |id: &&ObjectId| !id.is_here(GROUP, KIND);
         let first = node.passes.first().map(|first| (first, self.state.health_checks(&node.id.key, &first.spec)));
-        let checks_anew = |id: &ObjectId| {
-            first.as_ref().is_some_and(|(first, before)| {
+        let applied = checked_with_state(self.state, pass, checked).filter(|id| !id.is_here(GROUP, KIND));
+        let own = applied.filter_map(|id| {
+            let is_checked_anew = first.as_ref().is_some_and(|(first, before)| {
                 let is_checked = first.spec.checks_health() && (before.is_empty() || before.contains(id));
                 !is_checked || health_expr(first, id) != health_expr(pass, id)
-            })
-        };
-        let own = checked_with_state(self.state, pass, checked)
-            .filter(is_other)
-            .filter_map(|id| self.unproven_object(&node.id.key, pass, id, checks_anew(id)));
-        let others = checked.iter().filter(|id| !pass.applies(id) && has_state(self.state, pass, id)).filter(is_other);
-        own.chain(others.filter_map(|id| self.held(id).or_else(|| self.changed_by_others(id)))).collect()
+            });
+            self.unproven_object(&node.id.key, pass, id, is_checked_anew)
+        });
+        let others = checked.iter().filter(|id| !pass.applies(id) && has_state(self.state, pass, id));
+        let held = others
+            .filter(|id| !id.is_here(GROUP, KIND))
+            .filter_map(|id| self.held(id).or_else(|| self.changed_by_others(id)));
+        own.chain(held).collect()
     }
 
     /// Returns an obstacle if an object that a pass applies and checks does not become healthy, or may not.

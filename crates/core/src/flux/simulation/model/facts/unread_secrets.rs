@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataRef};
 use crate::flux::build::substitute::data_references;
 use crate::flux::simulation::model::applications::applied_spec;
@@ -23,8 +22,8 @@ pub(super) fn unread_objects(state: &State<'_>) -> UnreadObjects {
     let mut unread = UnreadObjects::default();
     let mut queue: Vec<&Resource> = vec![];
     for live in &state.input.snapshot.resources {
-        let names_some = || data_references(live).iter().any(DataRef::is_secret);
-        if (!state.secrets.has_read(&live.object.id) && names_some()) || decrypts_unknown(state, live) {
+        let is_unread = !state.secrets.has_read(&live.object.id);
+        if (is_unread && data_references(live).iter().any(DataRef::is_secret)) || decrypts_unknown(state, live) {
             unread.owners.insert(live.object.id.clone());
             queue.push(live);
         }
@@ -113,8 +112,9 @@ impl State<'_> {
 
     /// Returns true if the tree has a manifest of an object that the predicate accepts, and that everybody may read.
     fn is_written(&self, id: &ObjectId, accepts: impl Fn(&Value) -> bool) -> bool {
-        let is_open = |built: &BuiltObject| built.masked.is_none() && !built.is_encrypted();
-        self.applied(id).iter().any(|applied| is_open(applied.built) && accepts(&applied.built.manifest))
+        let applied = self.applied(id);
+        let mut built = applied.iter().map(|applied| applied.built);
+        built.any(|built| built.masked.is_none() && !built.is_encrypted() && accepts(&built.manifest))
     }
 }
 

@@ -86,8 +86,7 @@ fn has_same_generator(state: &State<'_>, artifact: &ObjectId) -> bool {
             && &*id.name == text_at(reference, "/name")
             && id.namespace == artifact.namespace
     });
-    let keeps_spec = |id: &ObjectId, spec: &Value| state.specs_after(id).iter().all(|after| after == spec);
-    generators.next().is_some_and(|generator| keeps_spec(&generator.object.id, generator.spec()))
+    generators.next().is_some_and(|generator| state.keeps_spec(generator))
 }
 
 /// Returns true if an entry of `spec.selectors` selects an artifact, or may select one whose labels are not known.

@@ -101,8 +101,9 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
     }
 
     fn difference_of(&mut self, id: &ObjectId, part: Part<'_>, except: Option<&ObjectId>) -> Asked<Option<Difference>> {
-        let by_others = |applied: &Applied<'_>| applied.generator.is_none_or(|generator| Some(generator) != except);
-        let applied: Vec<Applied<'_>> = self.state().applications(id).filter(by_others).collect();
+        let applied = self.state().applications(id);
+        let applied: Vec<Applied<'_>> =
+            applied.filter(|applied| applied.generator.is_none_or(|generator| Some(generator) != except)).collect();
         if !self.state().is_live(id) {
             return Ok((!applied.is_empty()).then_some(Difference::Created));
         }
@@ -241,12 +242,11 @@ fn changes_labels(live: &ObjectMetadata, built: &BuiltObject, flags: &Controller
     let written = built.manifest.pointer("/metadata/labels").and_then(Value::as_object);
     let written: BTreeMap<&str, Option<&str>> =
         written.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    let is_lost = |key: &str| {
-        let groups = [flux_kustomization::GROUP, flux_operator::GROUP];
-        !written.contains_key(key) && !groups.iter().any(|group| key.contains(group))
-    };
+    let groups = [flux_kustomization::GROUP, flux_operator::GROUP];
+    let unwritten = live.labels.iter().map(|(key, _)| key).filter(|key| !written.contains_key(key));
+    let mut lost = unwritten.filter(|key| !groups.iter().any(|group| key.contains(group)));
     written.iter().any(|(key, value)| live.labels.get(key) != *value)
-        || (live.labels.iter().any(|(key, _)| is_lost(key)) && !has_other_managers(live, flags))
+        || (lost.next().is_some() && !has_other_managers(live, flags))
 }
 
 /// Returns true if others than its Kustomization may have set labels of an object. flux-operator sets none on what it reads.

@@ -162,9 +162,9 @@ impl KindRules {
         }
         let [ready, effective] =
             if is_ready { [self.neutral_when_ready, self.effective_when_ready] } else { [&[][..]; 2] };
-        let name = |pointer: &str| pointer.trim_start_matches('/').replace('/', ".");
+        let found = effective.iter().filter_map(|pointer| Some((pointer, spec.pointer(pointer)?.clone())));
         let effective: Vec<(String, Value)> =
-            effective.iter().filter_map(|pointer| Some((name(pointer), spec.pointer(pointer)?.clone()))).collect();
+            found.map(|(pointer, value)| (pointer.trim_start_matches('/').replace('/', "."), value)).collect();
         for pointer in self.neutral.iter().chain(ready) {
             remove(&mut spec, pointer);
         }

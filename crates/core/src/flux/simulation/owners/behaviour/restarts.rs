@@ -38,13 +38,15 @@ pub(crate) fn with_restart(state: &State<'_>, owner: AffectedOwner, restart: Res
 
 /// Returns a deleted Kustomization that may apply a new owner before another one does that stays, and then delete it.
 fn earlier_parent<'s>(state: &'s State<'_>, id: &ObjectId) -> Option<&'s NamespacedName> {
-    let deletes = |node: &Node| {
-        let deletion = node.deletion.as_ref().filter(|_| !node.id.is_new);
-        let applied = node.passes.iter().filter_map(|pass| Some((pass.applied(id)?, &pass.spec)));
-        let is_free = applied.clone().any(|(built, spec)| !is_marked(built, spec, PRUNE, "disabled"));
-        is_free && deletion.is_some_and(|deletion| !matches!(deletion.finalization, Finalization::LeavesObjects(_)))
-    };
     let mut lasting = state.nodes.applying(id).filter(|node| node.deletion.is_none());
     lasting.next()?;
-    state.nodes.applying(id).find(|node| deletes(node)).map(|node| &node.id.key)
+    state.nodes.applying(id).find(|node| may_delete(node, id)).map(|node| &node.id.key)
+}
+
+/// Returns true if a live Kustomization that is deleted may delete an object that it applies.
+fn may_delete(node: &Node, id: &ObjectId) -> bool {
+    let deletion = node.deletion.as_ref().filter(|_| !node.id.is_new);
+    let mut applied = node.passes.iter().filter_map(|pass| Some((pass.applied(id)?, &pass.spec)));
+    let is_free = applied.any(|(built, spec)| !is_marked(built, spec, PRUNE, "disabled"));
+    is_free && deletion.is_some_and(|deletion| !matches!(deletion.finalization, Finalization::LeavesObjects(_)))
 }

@@ -36,8 +36,8 @@ pub(crate) fn released_claims<'m>(
             None if manifest.pointer(REPLICAS).is_some() => ordinals(manifest),
             None => continue,
         };
-        let unread = || format!("it stays unless {id} has its replica now, which could not be read");
-        let condition = live.is_none().then(unread);
+        let condition =
+            live.is_none().then(|| format!("it stays unless {id} has its replica now, which could not be read"));
         let before = live.map(ordinals);
         let lost = lost_claims(state, id, manifest, before.as_ref(), &after);
         released.extend(lost.map(|claim| (claim.clone(), condition.clone())));
@@ -65,9 +65,8 @@ fn ordinals_after(live: &Value, manifest: &Value, controller: &str) -> Range<i64
     let [start, replicas] =
         [(START, "/fieldsV1/f:spec/f:ordinals/f:start", 0), (REPLICAS, "/fieldsV1/f:spec/f:replicas", DEFAULT)].map(
             |(path, field, default)| {
-                let number = |manifest: &Value| manifest.pointer(path).and_then(Value::as_i64);
-                let kept = || number(live).filter(|_| !is_dropped(live, field, controller));
-                number(manifest).or_else(kept).unwrap_or(default)
+                let kept = number_at(live, path).filter(|_| !is_dropped(live, field, controller));
+                number_at(manifest, path).or(kept).unwrap_or(default)
             },
         );
     start..start + replicas
@@ -120,9 +119,13 @@ const START: &str = "/spec/ordinals/start";
 
 /// Returns the ordinals of the replicas of a StatefulSet.
 fn ordinals(manifest: &Value) -> Range<i64> {
-    let number = |path: &str, default: i64| manifest.pointer(path).and_then(Value::as_i64).unwrap_or(default);
-    let start = number(START, 0);
-    start..start + number(REPLICAS, DEFAULT)
+    let start = number_at(manifest, START).unwrap_or(0);
+    start..start + number_at(manifest, REPLICAS).unwrap_or(DEFAULT)
+}
+
+/// Returns a whole number of a manifest.
+fn number_at(manifest: &Value, path: &str) -> Option<i64> {
+    manifest.pointer(path).and_then(Value::as_i64)
 }
 
 #[cfg(test)]

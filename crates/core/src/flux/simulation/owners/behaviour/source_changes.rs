@@ -103,7 +103,7 @@ impl Comparison<'_, '_, '_> {
                 let is_known = [old, new].iter().all(|artifact| add_chart(artifact, path, &mut directories));
                 let values: BTreeSet<String> = values_files.iter().map(|file| path::secure_join(file)).collect();
                 let of_chart = first_change(old, new, |at| {
-                    !is_known || values.contains(at) || directories.iter().any(|directory| is_in(at, directory))
+                    !is_known || values.contains(at) || directories.iter().any(|directory| path::is_in(at, directory))
                 });
                 if of_chart.is_none() && *follows_revision && first_change(old, new, |_| true).is_some() {
                     return Some(format!("{source} changes (reconcileStrategy: Revision)"));
@@ -119,12 +119,6 @@ impl Comparison<'_, '_, '_> {
 fn is_resumed(state: &State<'_>, id: &ObjectId) -> bool {
     let live = state.input.snapshot.resource(id);
     live.is_some_and(|live| live.flag("/spec/suspend")) && !state.is_suspended_after(id)
-}
-
-/// Returns true if a path is that of a file in a directory, or of a packed chart in its place.
-fn is_in(path: &str, directory: &str) -> bool {
-    let rest = path.strip_prefix(directory);
-    directory.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns the first file that two artifacts do not have in common, of those that are used.

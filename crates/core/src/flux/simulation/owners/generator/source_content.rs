@@ -88,11 +88,10 @@ pub(super) fn is_affected(
     let Some(live) = live else { return true };
     let before = GeneratorSpec::read(live.spec(), &id.namespace);
     let after = state.specs_after(id);
-    let is_planned = |source: &SourceId| {
+    let mut planned = before.sources.iter().map(|entry| &entry.source).filter(|source| {
         state.input.trees.contains_key(source)
             || known.last(source).is_some_and(|content| *content != ArtifactContent::Same)
             || source_object_change(state, &source.object()).is_some()
-    };
-    after.iter().any(|spec| GeneratorSpec::read(spec, &id.namespace) != before)
-        || before.sources.iter().any(|entry| is_planned(&entry.source))
+    });
+    after.iter().any(|spec| GeneratorSpec::read(spec, &id.namespace) != before) || planned.next().is_some()
 }

@@ -128,15 +128,14 @@ fn prepared_managed(
         ["commonMetadata", "postRenderers"].iter().any(|field| old_spec.get(field) != new_spec.get(field));
     // helm-controller compares name and version: another chart of the same name and version is not installed.
     let is_forced = forces_upgrade(comparison.state(), live) || has_failed_test(live, &new_spec);
-    let is_other = |chart: &Chart| (&chart.name, &chart.version) != (&old.name, &old.version);
-    let has_other_chart = is_other(&new);
+    let has_other_chart = !new.has_same_version(&old);
     let new_and_old: Vec<&Chart> = [&new].into_iter().chain(has_other_chart.then_some(&old)).collect();
     let mut between = versions_between(comparison, live, &new_spec, &earlier, &new_and_old, &old_values)?;
     let is_same = !is_forced
         && !has_other_chart
         && !changes_all
         && old_values.is_same(&new_values)
-        && between.iter().all(|version| !is_other(&version.chart) && version.values.is_same(&old_values));
+        && between.iter().all(|version| version.chart.has_same_version(&old) && version.values.is_same(&old_values));
     if let Some(what) = removed_values.as_ref().filter(|_| is_same) {
         return Ok(Prepared::Blocked(Followed::blocked(ReasonCode::ValuesMissing, what.clone())));
     }
@@ -321,10 +320,10 @@ fn caught_up(
         return Ok(Prepared::Unchanged);
     }
     let before = values(comparison, &live.object.id, live.spec(), false)?;
-    if !matches!(&before, ReleaseValues::Known(before) if before.is_same(&change.new.values)) {
+    if !before.known().is_some_and(|before| before.is_same(&change.new.values)) {
         // The last release may have had just these values, before the upgrade that failed.
-        let is_known = |before: &ReleaseValues| matches!(before, ReleaseValues::Known(tried) if differ_from_last_release(live, tried, &change.new.values));
-        if was_rolled_back(live) && has_attempted_values(live) == Some(false) && !is_known(&before) {
+        let differs = before.known().is_some_and(|tried| differ_from_last_release(live, tried, &change.new.values));
+        if was_rolled_back(live) && has_attempted_values(live) == Some(false) && !differs {
             change.condition = Some("it stays if its values are those of its last release again".to_owned());
         }
         return Ok(Prepared::Changed(change));
@@ -378,11 +377,10 @@ fn is_as_rolled_back(live: &Resource, chart: &Chart) -> bool {
 fn is_plain_release(live: &Resource, spec: &Value, chart: &Chart) -> bool {
     let [name, version] = ["/status/history/0/chartName", "/status/history/0/chartVersion"]
         .map(|field| live.text(field).unwrap_or_default());
-    let is_null = |value: Option<&Value>| value.is_none_or(Value::is_null);
     let observed = ["/status/observedCommonMetadataDigest", "/status/observedPostRenderersDigest"];
     (name, version) == (&*chart.name, &*chart.version)
-        && ["commonMetadata", "postRenderers"].iter().all(|field| is_null(spec.get(*field)))
-        && observed.iter().all(|field| is_null(live.at(field)))
+        && ["commonMetadata", "postRenderers"].iter().all(|field| spec.get(*field).is_none_or(Value::is_null))
+        && observed.iter().all(|field| live.at(field).is_none_or(Value::is_null))
         && !flag_at(spec, "/test/enable")
 }
 

@@ -34,10 +34,10 @@ pub(super) fn find_out(state: &State<'_>, id: &ObjectId) -> String {
 /// Returns the arguments of Helm that name the chart of a spec, and the files that it is in: its folder there, or its name in a
 /// repository. `None` if it is in an artifact, or one of them cannot be written as it is.
 fn chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<(Files, String)> {
-    let of_repository = |argument: String, version: &str| Some((Files::of_tree(), with_version(argument, version)?));
     if let Some(reference) = spec.get("chartRef").filter(|reference| text_at(reference, "/kind") == "OCIRepository") {
         let source = open_spec(state, &SourceId::read(reference, "", &id.namespace))?;
-        return of_repository(plain_word(text_at(&source, "/url"))?.to_owned(), text_at(&source, "/ref/tag"));
+        let url = plain_word(text_at(&source, "/url"))?.to_owned();
+        return Some((Files::of_tree(), with_version(url, text_at(&source, "/ref/tag"))?));
     }
     let chart = spec.pointer("/chart/spec")?;
     let (name, source) = (plain_word(text_at(chart, "/chart"))?, SourceId::of_chart(chart, &id.namespace));
@@ -47,7 +47,7 @@ fn chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<(Files, Strin
         let is_image = url.starts_with("oci://");
         let image = format!("{}/{name}", url.trim_end_matches('/'));
         let argument = if is_image { image } else { format!("{name} --repo {url}") };
-        return of_repository(argument, text_at(chart, "/version"));
+        return Some((Files::of_tree(), with_version(argument, text_at(chart, "/version"))?));
     }
     let files = Files::of(state, &source)?;
     let argument = format!("{}/{}", files.folder, name.trim_start_matches("./"));

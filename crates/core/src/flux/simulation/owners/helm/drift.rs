@@ -32,8 +32,7 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     let (state, id) = (comparison.state(), &live.object.id);
     let (spec, _) = state.successive_specs(id)?;
     let Members::Listed(members) = state.members(live) else { return Ok(Followed::Unchanged) };
-    let trigger = state.applied_specs(id).last().map(|(_, trigger)| trigger);
-    let Some(trigger) = trigger.filter(|_| corrects(&spec)) else {
+    let Some(trigger) = state.last_application(id).filter(|_| corrects(&spec)) else {
         return Ok(Followed::Unchanged);
     };
     // It corrects at every interval, so without a change of its settings there is little left.
@@ -45,13 +44,13 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     };
     let target = ReleaseTarget::recorded(&live.content).ok_or_else(|| "it has no release".to_owned())?;
     let manifests = members.iter().filter_map(|id| Some((id, deployed.manifests().get(id)?)));
-    let is_marked_live = |id: &ObjectId| comparison.state().live_object(id).is_some_and(is_marked);
     let (present, missing): (Vec<_>, Vec<_>) = manifests
-        .filter(|(id, manifest)| !is_overlooked(&spec, id, manifest) && !is_marked_live(id))
+        .filter(|(id, manifest)| {
+            !is_overlooked(&spec, id, manifest) && !comparison.state().live_object(id).is_some_and(is_marked)
+        })
         .partition(|(id, _)| comparison.state().is_live(id));
-    let missing = missing.into_iter().filter(|(id, _)| !deployed.is_private && comparison.state().is_absent(id));
-    let built = |(id, manifest): (&ObjectId, &Value)| (id.clone(), applied_object(id, manifest, deployed.is_private));
-    let mut objects: BuiltObjects = missing.map(built).collect();
+    let created: Vec<_> =
+        missing.into_iter().filter(|(id, _)| !deployed.is_private && comparison.state().is_absent(id)).collect();
     let changes = ReleaseChanges {
         release: id,
         spec: &spec,
@@ -69,7 +68,9 @@ pub(super) fn corrected(comparison: &mut Comparison<'_, '_, '_>, live: &Resource
     let live_changes: BTreeMap<ObjectId, LiveChange> = answers.collect();
     let changed: Vec<_> = present.into_iter().filter(|(id, _)| live_changes.contains_key(*id)).collect();
     let has_ignored = changed.iter().any(|(id, manifest)| !ignored_fields(&spec, id, manifest).is_empty());
-    objects.extend(changed.into_iter().map(built));
+    let applied = created.into_iter().chain(changed);
+    let objects: BuiltObjects =
+        applied.map(|(id, manifest)| (id.clone(), applied_object(id, manifest, deployed.is_private))).collect();
     if objects.is_empty() {
         return Ok(Followed::Unchanged);
     }
@@ -96,16 +97,20 @@ pub(crate) fn correcting<'s>(
     id: &ObjectId,
 ) -> impl Iterator<Item = &'s ObjectId> {
     let releases = state.input.snapshot.resources.iter().filter(|live| live.object.id.is(GROUP, KIND));
-    let creates = |spec: &Value| corrects(spec) && !flag_at(spec, "/suspend") && !overlooks_objects(spec);
     let found = releases.filter(move |live| {
         let release = &live.object.id;
-        creates(live.spec())
+        creates_missing(live.spec())
             && live.is_true("Ready")
             && matches!(state.members(live), Members::Listed(members) if members.contains(id))
             && state.affected_owner(release).is_none()
             && !consequences.may_be_deleted(release)
             && !state.live_object(id).is_some_and(is_marked)
-            && state.specs_after(release).iter().all(creates)
+            && state.specs_after(release).iter().all(creates_missing)
     });
     found.map(|live| &live.object.id)
+}
+
+/// Returns true if a release with this spec creates each missing object again at its next interval.
+fn creates_missing(spec: &Value) -> bool {
+    corrects(spec) && !flag_at(spec, "/suspend") && !overlooks_objects(spec)
 }

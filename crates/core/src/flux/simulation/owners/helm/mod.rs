@@ -116,8 +116,11 @@ fn stopped(id: ObjectId, reason: Reason) -> AffectedOwner {
 /// Returns an owner for which helm-controller acts only under a condition.
 fn under_condition(comparison: &Comparison<'_, '_, '_>, owner: AffectedOwner, condition: &str) -> AffectedOwner {
     let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
-    let acting = || replaced_releases::acting(state, state.input.snapshot.resource(&owner.id)?, consequences);
-    let Some(mut effect) = owner.effect.as_deref().cloned().or_else(acting) else { return owner };
+    let effect = owner.effect.as_deref().cloned().or_else(|| {
+        let live = state.input.snapshot.resource(&owner.id)?;
+        replaced_releases::acting(state, live, consequences)
+    });
+    let Some(mut effect) = effect else { return owner };
     effect.condition = Some(condition.to_owned());
     for deletion in effect.deletes.values_mut() {
         deletion.conditions.insert(0, condition.to_owned());
@@ -179,8 +182,8 @@ fn taken_over(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<
             recorded.is_some_and(|old| targets.iter().all(|new| old.change_to(new).is_none()))
         })
         .collect();
-    let is_deleted = |live: &Resource| consequences.may_be_deleted(&live.object.id);
-    if of_same.iter().any(|live| is_deleted(live) && uninstall::uninstall_prevented(state, live).is_none()) {
+    let mut deleted = of_same.iter().filter(|live| consequences.may_be_deleted(&live.object.id));
+    if deleted.any(|live| uninstall::uninstall_prevented(state, live).is_none()) {
         return None;
     }
     let mut read = specs.iter().filter(|spec| state.cluster_of_spec(&id.namespace, spec).is_some());
@@ -190,7 +193,7 @@ fn taken_over(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Option<
     let [old] = of_same[..] else {
         return Some(Err("no HelmRelease of this cluster has it".to_owned().into()));
     };
-    if !is_deleted(old) {
+    if !consequences.may_be_deleted(&old.object.id) {
         return Some(Err(format!("its release is also that of {}", old.object.id).into()));
     }
     let mut assumed = old.clone();

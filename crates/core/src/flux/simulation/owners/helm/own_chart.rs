@@ -48,12 +48,8 @@ pub(super) fn with_left_chart(
 fn left_chart(state: &State<'_>, live: &Resource) -> Option<(ObjectId, OwnerDeletion)> {
     let id = &live.object.id;
     let chart = helm_chart(&live.content).filter(|chart| state.is_live(chart) && may_delete_chart(state, id, chart))?;
-    let uses = |spec: &Value| {
-        let own = spec.pointer("/chart/spec");
-        own.is_some_and(|own| SourceId::of_chart(own, &id.namespace).namespace == *chart.namespace)
-    };
-    let uses_after: Vec<bool> = state.specs_after(id).iter().map(uses).collect();
-    let is_left = uses_after.contains(&false) && (uses(live.spec()) || live.flag("/spec/suspend"));
+    let uses_after: Vec<bool> = state.specs_after(id).iter().map(|spec| uses_chart(id, spec, &chart)).collect();
+    let is_left = uses_after.contains(&false) && (uses_chart(id, live.spec(), &chart) || live.flag("/spec/suspend"));
     let mut deletion = is_left.then(|| OwnerDeletion::new(CascadeKind::Upgrade))?;
     deletion.code = Some(ActionKind::Upgrade.code());
     deletion.comes_first = true;
@@ -70,4 +66,10 @@ fn left_chart(state: &State<'_>, live: &Resource) -> Option<(ObjectId, OwnerDele
         deletion.action = Action::Recreate;
     }
     Some((chart, deletion))
+}
+
+/// Returns true if a release with a spec has a HelmChart in the namespace of this one.
+fn uses_chart(release: &ObjectId, spec: &Value, chart: &ObjectId) -> bool {
+    let own = spec.pointer("/chart/spec");
+    own.is_some_and(|own| SourceId::of_chart(own, &release.namespace).namespace == *chart.namespace)
 }

@@ -113,13 +113,13 @@ fn contested(
         return None;
     }
     let mut effect = replaced(state, live, consequences, replacement);
-    let others = state.input.snapshot.resources.iter().map(|other| &other.object.id);
-    let taking: Vec<&ObjectId> = others.filter(|other| other.is(GROUP, KIND) && **other != live.object.id).collect();
-    let first_record = |by: &ObjectId, spec: &Value| ReleaseTarget::of_spec(by, spec, None).record(1);
-    let is_taken =
-        |id: &ObjectId| taking.iter().any(|by| state.specs_after(by).iter().any(|spec| first_record(by, spec) == *id));
+    let all = state.input.snapshot.resources.iter().map(|other| &other.object.id);
+    let others = all.filter(|other| other.is(GROUP, KIND) && **other != live.object.id);
+    let targets =
+        others.flat_map(|by| state.specs_after(by).into_iter().map(|spec| ReleaseTarget::of_spec(by, &spec, None)));
+    let first_records: BTreeSet<ObjectId> = targets.map(|target| target.record(1)).collect();
     for (id, deletion) in &mut effect.deletes {
-        if deletion.open != Some(Open::MayComeBack) && !is_taken(id) {
+        if deletion.open != Some(Open::MayComeBack) && !first_records.contains(id) {
             continue;
         }
         deletion.open = None;
@@ -136,8 +136,8 @@ fn unknown_owner(id: &ObjectId, part: TargetPart, unknown: &str) -> AffectedOwne
 
 /// Returns true if it is not known which objects a replacement deletes.
 fn is_unknown(fates: &BTreeMap<ObjectId, Fate>, Replacement { old, new, .. }: &Replacement) -> bool {
-    let is_deleted = |(id, fate): (&ObjectId, &Fate)| *id.namespace == *old.namespace && !matches!(fate, Fate::Kept(_));
-    old.namespace != new.namespace && fates.iter().any(is_deleted)
+    let mut own = fates.iter().filter(|(id, _)| *id.namespace == *old.namespace);
+    old.namespace != new.namespace && own.any(|(_, fate)| !matches!(fate, Fate::Kept(_)))
 }
 
 /// Returns what helm-controller does for a live HelmRelease whose release is replaced.
@@ -287,6 +287,12 @@ fn doubt(action: &ReleaseAction) -> Option<String> {
     may_fail.then(|| format!("it does not come back if the installation fails{why}"))
 }
 
+/// Returns true if the manifest of an object has a namespace.
+fn sets_namespace(rendered: &Rendered, id: &ObjectId) -> bool {
+    let manifest = rendered.manifests().get(id);
+    manifest.is_some_and(|manifest| !text_at(manifest, "/metadata/namespace").is_empty())
+}
+
 /// Settles the deletions of objects whose manifest may have no namespace, by the manifest of the deployed release: Helm looks for
 /// those in the new namespace.
 fn settle_namespaces(effect: &mut Effect, old: &Rendered, Replacement { old: target, .. }: &Replacement) {
@@ -295,13 +301,9 @@ fn settle_namespaces(effect: &mut Effect, old: &Rendered, Replacement { old: tar
         if deletion.action != Action::Unknown {
             return true;
         }
-        let is_written = |id: &ObjectId| {
-            let manifest = old.manifests().get(id);
-            manifest.is_some_and(|manifest| !text_at(manifest, "/metadata/namespace").is_empty())
-        };
         let is_old = *id.namespace == *target.namespace;
         let namesake = ObjectId { namespace: target.namespace.as_str().into(), ..id.clone() };
-        let is_deleted = if is_old { is_written(id) } else { !is_written(&namesake) };
+        let is_deleted = if is_old { sets_namespace(old, id) } else { !sets_namespace(old, &namesake) };
         if is_deleted {
             deletion.action = Action::Delete;
             deletion.open = None;
@@ -371,6 +373,17 @@ fn replaced_object(
     deletion
 }
 
+/// Returns the target of a HelmRelease with a spec, and the part of it that is another one than in `old`; `None` if there is none.
+fn new_target(
+    state: &State<'_>,
+    release: &Resource,
+    spec: &Value,
+    old: &ReleaseTarget,
+) -> Option<(TargetPart, ReleaseTarget)> {
+    let new = ReleaseTarget::of_spec(&release.object.id, spec, new_chart_name(state, release, spec, old));
+    Some((old.change_to(&new)?, new))
+}
+
 /// Returns the replacement of the release of a HelmRelease that stays; `None` if its target does not change.
 fn replacement(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Option<Replacement> {
     let id = &release.object.id;
@@ -387,17 +400,14 @@ fn replacement(state: &State<'_>, release: &Resource, consequences: &Consequence
     if specs.iter().any(|spec| spec.get("kubeConfig") != release.spec().get("kubeConfig")) {
         return None;
     }
-    let replacing = |spec: &Value| {
-        let new = ReleaseTarget::of_spec(id, spec, new_chart_name(state, release, spec, &old));
-        Some((old.change_to(&new)?, new))
-    };
     // A target that differs already is not an effect of this change.
-    let differs_already = replacing(release.spec()).is_some_and(|(part, _)| part != TargetPart::Chart);
+    let differs_already =
+        new_target(state, release, release.spec(), &old).is_some_and(|(part, _)| part != TargetPart::Chart);
     if differs_already && !release.flag("/spec/suspend") && specs.iter().all(|spec| spec == release.spec()) {
         return None;
     }
-    let (spec, (part, new)) = specs.iter().find_map(|spec| Some((spec, replacing(spec)?)))?;
-    let is_in_every_spec = specs.iter().all(|spec| replacing(spec).is_some());
+    let (spec, (part, new)) = specs.iter().find_map(|spec| Some((spec, new_target(state, release, spec, &old)?)))?;
+    let is_in_every_spec = specs.iter().all(|spec| new_target(state, release, spec, &old).is_some());
     let condition = if is_in_every_spec {
         let keys = ["chart", "chartRef"];
         let chart_changes = keys.iter().any(|key| spec.get(key) != release.spec().get(key));

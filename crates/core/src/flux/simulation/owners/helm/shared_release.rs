@@ -30,13 +30,12 @@ impl<'s> Heir<'s> {
             let id = &other.object.id;
             id.is(GROUP, KIND) && *id != deleted.object.id && !consequences.may_be_deleted(id)
         });
-        let has_same = |other: &&Resource| {
+        let release = others.find(|other| {
             ReleaseTarget::recorded(&other.content).as_ref() == Some(&target)
                 && other.spec().get("kubeConfig") == deleted.spec().get("kubeConfig")
                 && state.specs_after(&other.object.id).iter().all(|spec| keeps_target(&other.object.id, spec, &target))
                 && !other.flag("/spec/suspend")
-        };
-        let release = others.find(has_same)?;
+        })?;
         Some(Self { release, members: state.members(release) })
     }
 

@@ -10,7 +10,7 @@ use super::actions::conditions::may_delete_chart;
 use super::actions::hook_runs::{
     FailingHooks, REPLACEMENT_REFUSED, Reached, Stage, StepPlace, is_gone_later, not_replaced, uninstall_runs,
 };
-use super::actions::records::{applied_members, compared, revision};
+use super::actions::records::{action_before_install, applied_members, compared, revision};
 use super::actions::remedies::orphans_dependents;
 use super::shared_release::Heir;
 use crate::flux::simulation::kustomization::containers::definition_of;
@@ -90,12 +90,9 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
     let spec = release.spec();
     let failing = failing_hooks(state, release, spec);
     let later = leaving_kinds(state, release, consequences);
-    let with = |skipped: &[String]| -> Vec<String> {
-        let begins = own.iter().chain(skipped).cloned();
-        begins.chain(while_failing(&failing)).chain(later.iter().cloned()).collect()
-    };
+    let during: Vec<String> = while_failing(&failing).chain(later.iter().cloned()).collect();
     // The HelmChart goes also if there is no uninstall.
-    let (conditions, of_chart) = (with(&skipped), with(&[]));
+    let (conditions, of_chart) = ([&own[..], &skipped, &during].concat(), [&own[..], &during].concat());
     let chart = helm_chart(&release.content);
     let failure = failure(state, release, spec);
     let denied = undeletable_chart(state, release);
@@ -104,7 +101,7 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
     effect.stuck = why.or_else(|| denied.as_ref().map(|(_, why)| why.clone()));
     let is_run = uninstall_prevented(state, release).is_none();
     if is_run {
-        effect.sticks = missing.into_iter().chain(while_failing(&failing)).chain(later.iter().cloned()).collect();
+        effect.sticks = missing.into_iter().chain(during).collect();
         effect.keeps = kept(state, release, ReasonCode::LeftBehind);
     }
     effect.keeps.extend(denied.map(|(chart, why)| (chart, Reason::new(ReasonCode::AccessDenied, why))));
@@ -140,26 +137,24 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
 /// Returns what an uninstall deletes of that which exists, if it comes once a new HelmRelease has this effect.
 pub(super) fn restarted(state: &State<'_>, id: &ObjectId, effect: &Effect) -> BTreeMap<ObjectId, OwnerDeletion> {
     let (Some(spec), Some(applies)) = (state.specs_after(id).pop(), &effect.applies) else { return BTreeMap::new() };
-    let deletion = |id: &ObjectId| {
+    let all = applies.steps().flatten();
+    let is_hook =
+        |manifest: &Value| manifest.pointer("/metadata/annotations").is_some_and(|all| all.get(HOOK).is_some());
+    let objects = all.filter(|(_, built)| !has_policy(&built.manifest) && !is_hook(&built.manifest));
+    let taken = objects.filter(|(id, _)| state.is_live(id)).map(|(id, _)| {
         let mut deletion = OwnerDeletion::new(CascadeKind::HelmRelease);
         deletion.action = Action::Recreate;
         deletion.orphans_dependents = orphans_dependents(&spec);
         if id.is_definition() {
             deletion.stays_if(ONLY_IN_CRDS);
         }
-        deletion
-    };
-    let all = applies.steps().flatten();
-    let is_hook =
-        |manifest: &Value| manifest.pointer("/metadata/annotations").is_some_and(|all| all.get(HOOK).is_some());
-    let objects = all.filter(|(_, built)| !has_policy(&built.manifest) && !is_hook(&built.manifest));
-    let taken = objects.filter(|(id, _)| state.is_live(id)).map(|(id, _)| (id.clone(), deletion(id)));
+        (id.clone(), deletion)
+    });
     let (name, namespace) = release_record(id, &spec);
     let cluster = state.cluster_of_spec(&id.namespace, &spec).filter(|_| !flag_at(&spec, "/uninstall/keepHistory"));
     let all = cluster.into_iter().flat_map(|cluster| &cluster.objects);
     let records = all.filter(|object| is_record_of(object, &namespace, &name)).map(|record| {
-        // The installation that follows records revision 1.
-        let action = if record.id.name.ends_with(".v1") { Action::Recreate } else { Action::Delete };
+        let action = action_before_install(&record.id);
         (record.id.clone(), OwnerDeletion { action, ..OwnerDeletion::new(CascadeKind::HelmRelease) })
     });
     taken.chain(records).collect()
@@ -177,12 +172,13 @@ pub(super) fn reason_to_stay(
     if let Some(message) = state.owner_refusal(&release.object.id, id) {
         return Some(Reason::new(ReasonCode::DeletionRefused, message));
     }
-    let is_record = || state.live_object(id).is_some_and(|object| is_record(&release.content, object));
     let held = failure.filter(|failure| match failure.at {
         Step::Start | Step::Hooks => true,
         // The server deletes the other objects of the release, and nothing that comes after them.
         Step::Deletions => !is_member,
-        Step::Comparison => !is_member && !is_record(),
+        Step::Comparison => {
+            !is_member && !state.live_object(id).is_some_and(|object| is_record(&release.content, object))
+        }
     })?;
     Some(Reason::new(ReasonCode::HeldBack, format!("the uninstall fails: {}", held.why)))
 }
@@ -312,9 +308,9 @@ fn refused_hook(state: &State<'_>, release: &Resource, spec: &Value) -> Option<R
     let messages = &stored_chart(state, release)?.refused_hooks;
     let runs = uninstall_runs(&known);
     let refused = runs.iter().filter_map(|(id, run)| {
-        let replaced = || state.live_object(id).and_then(|object| refusal(state, release, object));
-        let refused = || Some(format!("the server refuses the hook {id}: {}", messages.get(id)?));
-        Some(RefusedHook { place: run.first_place(), why: replaced().or_else(refused)? })
+        let of_deletion = state.live_object(id).and_then(|object| refusal(state, release, object));
+        let why = of_deletion.or_else(|| Some(format!("the server refuses the hook {id}: {}", messages.get(id)?)))?;
+        Some(RefusedHook { place: run.first_place(), why })
     });
     refused.min_by_key(|hook| hook.place)
 }
@@ -334,7 +330,6 @@ pub(super) fn add_hooks(
     Uninstall { spec, kind, failure, conditions, later, failing }: &Uninstall<'_>,
     effect: &mut Effect,
 ) {
-    let runs_first = |hook: &Hook| hook.runs_at(&[HookEvent::PreDelete]);
     let is_at_start = failure.is_some_and(|failure| failure.at == Step::Start);
     let all: Vec<String> = conditions.iter().cloned().chain(while_failing(*failing)).collect();
     let runs = uninstall_runs(&stored_hooks(state, release, spec, UNINSTALL_EVENTS).unwrap_or_default());
@@ -348,7 +343,7 @@ pub(super) fn add_hooks(
             if deletion.action == Action::Recreate && is_gone_later(object) {
                 deletion.stays_if(not_replaced(flag_at(spec, "/uninstall/disableWait"), "uninstall"));
             }
-            let later = if runs_first(&hook) { &[] } else { *later };
+            let later = if hook.runs_at(&[HookEvent::PreDelete]) { &[] } else { *later };
             effect.deletes.insert(object.id.clone(), under(deletion, &[&all[..], later].concat()));
         }
     }
@@ -356,7 +351,9 @@ pub(super) fn add_hooks(
         let created = created_hooks(state, release, spec, events(*failure), conditions, failing).into_iter();
         let left = created.filter(|(id, ..)| end.is_none() || runs.get(id).is_none_or(|run| run.is_left(end)));
         let with_later = left.map(|(id, (hook, mut conditions))| {
-            conditions.extend(later.iter().filter(|_| !runs_first(&hook)).map(|later| of_creation(later)));
+            conditions.extend(
+                later.iter().filter(|_| !hook.runs_at(&[HookEvent::PreDelete])).map(|later| of_creation(later)),
+            );
             (id, conditions)
         });
         effect.creates = with_later.collect();
@@ -470,14 +467,14 @@ fn missing(state: &State<'_>, release: &Resource, consequences: &Consequences<'_
 ///
 /// Source: Helm v4.2.2 `pkg/action/uninstall.go`, `deleteRelease`.
 pub(super) fn leaving_kinds(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
-    let fates = fates(state, release);
-    let is_kept = |id: &ObjectId| matches!(fates.get(id), Some(Fate::Kept(_)));
+    let (kept, deleted): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        fates(state, release).into_iter().partition(|(_, fate)| matches!(fate, Fate::Kept(_)));
+    let read = manifest_members(state, release).into_iter().filter(|id| !kept.contains_key(id));
     // Helm deletes its own definitions after it has read the manifest.
-    let leaves = |definition: &ObjectId| {
-        consequences.may_be_deleted(definition) && (is_kept(definition) || !fates.contains_key(definition))
-    };
-    let read = manifest_members(state, release).into_iter().filter(|id| !is_kept(id));
-    let leaving = read.filter(|id| definition_of(state, id).is_some_and(|definition| leaves(&definition)));
+    let leaving = read.filter(|id| {
+        let definition = definition_of(state, id).filter(|definition| !deleted.contains_key(definition));
+        definition.is_some_and(|definition| consequences.may_be_deleted(&definition))
+    });
     let kinds: BTreeSet<GroupKind> = leaving.map(|id| id.group_kind()).collect();
     let why =
         |kind| format!("it stays if the definition of {kind} is gone before Helm reads the manifest of the release");
@@ -555,8 +552,9 @@ pub(super) fn failing_hooks(state: &State<'_>, release: &Resource, spec: &Value)
     let all = live.chain(known.filter(|(id, _)| !state.is_live(id))).collect::<Vec<_>>();
     let doubtful = stored_chart(state, release).map(|stored| &stored.doubtful_hooks);
     let may_fail = FailingHooks::of(state, spec, "uninstall");
-    let can_fail = |id: &ObjectId, hook: &Hook| may_fail.has(id, hook) || doubtful.is_some_and(|ids| ids.contains(id));
-    all.into_iter().filter(|(id, hook)| can_fail(id, hook)).map(|(id, _)| id).collect()
+    let failing =
+        all.into_iter().filter(|(id, hook)| may_fail.has(id, hook) || doubtful.is_some_and(|ids| ids.contains(id)));
+    failing.map(|(id, _)| id).collect()
 }
 
 /// Returns the reason why the finalizer of a deleted HelmRelease uninstalls nothing.
@@ -662,18 +660,17 @@ pub(super) fn uninstalled<'a>(state: &State<'a>, release: &Resource, spec: &Valu
 
 /// Returns the objects that an uninstall keeps, with their reasons.
 pub(super) fn kept(state: &State<'_>, release: &Resource, code: ReasonCode) -> BTreeMap<ObjectId, Reason> {
-    let damaged = records_of(state, release).into_iter().flat_map(ReleaseRecords::damaged).cloned();
     let kept = fates(state, release).into_iter().filter_map(|(id, fate)| match fate {
         Fate::Kept(why) => Some((id, Reason::new(code, why))),
         Fate::Deleted | Fate::Uncertain(_) => None,
     });
-    let left = |id, why: &str| (id, Reason::new(ReasonCode::LeftBehind, why));
     let unlisted = unlisted(state, release).into_iter();
     let why = if is_uninstalled(state, release) {
         "the release is uninstalled already, so that Helm deletes nothing but its records"
     } else {
         "the last record of the release that Helm can read does not list it"
     };
-    let unlisted = unlisted.map(|id| left(id, why));
-    kept.chain(unlisted).chain(damaged.map(|id| left(id, "Helm cannot read this record"))).collect()
+    let damaged = records_of(state, release).into_iter().flat_map(ReleaseRecords::damaged).cloned();
+    let left = unlisted.map(|id| (id, why)).chain(damaged.map(|id| (id, "Helm cannot read this record")));
+    kept.chain(left.map(|(id, why)| (id, Reason::new(ReasonCode::LeftBehind, why)))).collect()
 }

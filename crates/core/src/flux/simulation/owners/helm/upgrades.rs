@@ -225,8 +225,8 @@ fn acted(
         let blocked = if action.has_steps { Followed::blocked } else { Followed::failing };
         return Ok(blocked(ReasonCode::ApplyRefused, why));
     }
-    let is_kept = |id: &ObjectId| state.live_object(id).is_some_and(is_kept_live);
-    let removed: BTreeSet<ObjectId> = action.removed.iter().filter(|id| !is_kept(id)).cloned().collect();
+    let removed: BTreeSet<ObjectId> =
+        action.removed.iter().filter(|id| !state.live_object(id).is_some_and(is_kept_live)).cloned().collect();
     action.expect(attempt.expected(comparison, &removed));
     action.keep_applied(new, !flag_at(spec, "/upgrade/disableHooks"));
     let refused_remedy = attempt.refused_remedy(comparison, action.remedy);
@@ -293,14 +293,14 @@ fn upgrade_action(
     action.does_not_wait = flag_at(spec, "/upgrade/disableWait");
     action.hooks = hook_runs(state, spec, kind, new, Some(old));
     // Helm leaves a kept object, and applies it again as a hook.
-    let is_kept = |id: &ObjectId| state.live_object(id).is_some_and(is_kept_live);
-    action.hooks.retain(|id, _| !(old.objects.contains(id) && is_kept(id)));
+    action.hooks.retain(|id, _| !(old.objects.contains(id) && state.live_object(id).is_some_and(is_kept_live)));
     action.removed = old.objects.difference(&new.objects).filter(|id| !action.becomes_hook(id)).cloned().collect();
     action.loosened = loosened(live, spec, old, between);
     let manifests = new.manifests().iter().filter(|(id, _)| old.objects.contains(*id));
     action.claims = released_claims(comparison, manifests, HELM_CONTROLLER)?;
-    let is_tightened = |id: &&ObjectId| !old.is_kept(id) && between.iter().any(|first| first.is_kept(id));
-    action.undecided = action.removed.iter().filter(is_tightened).map(|id| (id.clone(), KEPT_FIRST)).collect();
+    let tightened =
+        action.removed.iter().filter(|id| !old.is_kept(id) && between.iter().any(|first| first.is_kept(id)));
+    action.undecided = tightened.map(|id| (id.clone(), KEPT_FIRST)).collect();
     action.add_passing(between.iter().flat_map(|first| first.passing(&[old, new])), TAKEN_FIRST);
     if let Some(later) = later {
         let gone = old.objects.difference(&later.objects).cloned().collect::<BTreeSet<_>>();
@@ -334,13 +334,15 @@ fn upgrade_action(
 
 /// Returns the objects that the deployed manifest keeps, and an intermediate one does not.
 fn loosened(live: &Resource, spec: &Value, old: &Rendered, between: &[Rendered]) -> BTreeSet<ObjectId> {
-    let keeps_all = |spec: &Value| {
-        spec.pointer("/commonMetadata/annotations").is_some_and(|annotations| annotations.get(POLICY).is_some())
-    };
     if keeps_all(spec) {
         return BTreeSet::new();
     }
     let kept = old.objects.iter().filter(|id| keeps_all(live.spec()) || old.is_kept(id));
-    let is_loosened = |id: &&ObjectId| between.iter().any(|new| new.objects.contains(*id) && !new.is_kept(id));
-    kept.filter(is_loosened).cloned().collect()
+    let loosened = kept.filter(|id| between.iter().any(|new| new.objects.contains(*id) && !new.is_kept(id)));
+    loosened.cloned().collect()
+}
+
+/// Returns true if a spec marks all objects of its release to be kept.
+fn keeps_all(spec: &Value) -> bool {
+    spec.pointer("/commonMetadata/annotations").is_some_and(|annotations| annotations.get(POLICY).is_some())
 }

@@ -55,8 +55,8 @@ pub(super) fn with_copies(
 /// Returns true if an object has data that the API server cannot be asked about, because it is not known.
 pub(super) fn is_unknown(built: &BuiltObject) -> bool {
     let names = copied_names(&built.manifest);
-    let has_data = || built.manifest.get("data").is_some_and(Value::is_object);
-    !names.is_empty() && (source_of(built).is_none() || !has_data() || has_unknown_copy(&built.manifest))
+    let has_data = built.manifest.get("data").is_some_and(Value::is_object);
+    !names.is_empty() && (source_of(built).is_none() || !has_data || has_unknown_copy(&built.manifest))
 }
 
 /// Returns the objects of the change whose data the objects of a ResourceSet copy.
@@ -127,10 +127,10 @@ pub(super) fn missing_source(state: &State<'_>, objects: &BuiltObjects) -> Optio
 /// Returns the object whose data another one copies.
 fn read_object(built: &BuiltObject) -> Option<ObjectId> {
     let annotations = built.manifest.pointer("/metadata/annotations").filter(|_| copies_data(built))?;
-    let text = |key: &str| annotations.get(key).and_then(Value::as_str);
-    let (kind, text) = match text(COPY_FROM) {
+    let [copied, converted] = [COPY_FROM, CONVERT_FROM].map(|key| annotations.get(key).and_then(Value::as_str));
+    let (kind, text) = match copied {
         Some(text) => (&*built.id.kind, text),
-        None => ("Secret", text(CONVERT_FROM)?.split(':').next()?),
+        None => ("Secret", converted?.split(':').next()?),
     };
     let (namespace, name) = text.split_once('/').filter(|(_, name)| !name.contains('/'))?;
     Some(ObjectId::new("", kind, namespace, name))

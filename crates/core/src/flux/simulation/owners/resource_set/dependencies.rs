@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::providers::is_static;
 use crate::flux::ready_expr::holds_for;
 use crate::flux::simulation::kustomization::dependencies::health::{Health, is_healthy_at_once};
-use crate::flux::simulation::model::affected_owner::{AffectedOwner, Reaction, Readiness};
+use crate::flux::simulation::model::affected_owner::{Reaction, Readiness};
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::node::{NodeId, PassOutcome};
 use crate::flux::simulation::model::state::State;
@@ -136,8 +136,7 @@ fn obstacle_of(comparison: &mut Comparison<'_, '_, '_>, entry: &Value) -> Asked<
 /// all objects of the owners in the plan are known.
 fn only_manifests_make(state: &State<'_>, id: &ObjectId) -> bool {
     let is_written = id.is("", "ConfigMap") || id.is("", "Namespace") || is_of_flux(id);
-    let is_known = |owner: &AffectedOwner| matches!(owner.reaction, Reaction::Acts(_) | Reaction::Waits(_));
-    is_written && state.affected.iter().all(|owner| is_known(owner))
+    is_written && state.affected.iter().all(|owner| matches!(owner.reaction, Reaction::Acts(_) | Reaction::Waits(_)))
 }
 
 /// Returns true for a Kustomization, a HelmRelease, and what flux-operator reconciles.
@@ -188,10 +187,12 @@ fn readiness(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, entry: &Val
 
 fn kustomization(comparison: &Comparison<'_, '_, '_>, key: &NamespacedName, id: &ObjectId) -> Found {
     let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
-    let applies = |pass: &PassOutcome| matches!(pass, PassOutcome::Applied(_));
-    let new = || state.node(&NodeId::new(key)).and_then(|node| node.last_pass());
-    let is_ready =
-        if state.is_live(id) { state.is_ready(key) } else { new().is_some_and(|pass| applies(&pass.outcome)) };
+    let is_ready = if state.is_live(id) {
+        state.is_ready(key)
+    } else {
+        let new = state.node(&NodeId::new(key)).and_then(|node| node.last_pass());
+        new.is_some_and(|pass| matches!(pass.outcome, PassOutcome::Applied(_)))
+    };
     if is_ready && !(Health { state, consequences }).may_be_unready(id) { Found::Ready } else { Found::Open }
 }
 
@@ -200,8 +201,7 @@ fn provider(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Found {
     let state = comparison.state();
     let specs = state.specs_after(id);
     let live = state.input.snapshot.resource(id);
-    let is_same = |live: &Resource| specs.iter().all(|spec| spec == live.spec());
-    if live.is_some_and(|live| is_same(live) && live.is_true("Ready")) {
+    if live.is_some_and(|live| state.keeps_spec(live) && live.is_true("Ready")) {
         return Found::Ready;
     }
     let becomes_ready = !specs.is_empty() && specs.iter().all(is_static) && !is_switched_off_after(state, id);

@@ -153,10 +153,11 @@ impl Expansion {
     fn live_changes(&self, state: &State<'_>, is_private: bool) -> BTreeMap<ObjectId, LiveChange> {
         let both = self.new.iter().filter_map(|(id, new)| Some((id, &self.old.get(id)?.manifest, new)));
         let live = both.filter(|(id, ..)| state.is_live(id));
-        let change = |old: &Value, new: &BuiltObject| {
-            LiveChange::of_manifests(old, &new.manifest, is_private || new.masked.is_some())
-        };
-        live.map(|(id, old, new)| (id.clone(), change(old, new))).collect()
+        let changes = live.map(|(id, old, new)| {
+            let change = LiveChange::of_manifests(old, &new.manifest, is_private || new.masked.is_some());
+            (id.clone(), change)
+        });
+        changes.collect()
     }
 }
 
@@ -192,8 +193,8 @@ impl SetChange<'_> {
             old = verified(comparison, self.id, live)?;
             interrupted = between(comparison, self.id, [live.spec(), self.spec], [&old, &new])?;
             for objects in &earlier {
-                let stays = |id: &&ObjectId| new.contains_key(*id) && !objects.contains_key(*id);
-                interrupted.extend(old.keys().filter(stays).cloned());
+                let lacking = old.keys().filter(|id| !objects.contains_key(*id));
+                interrupted.extend(lacking.filter(|id| new.contains_key(*id)).cloned());
             }
         }
         earlier.retain(|objects| *objects != old && *objects != new);
@@ -202,11 +203,11 @@ impl SetChange<'_> {
 
     /// Returns the objects that flux-operator creates or changes.
     fn changed<'e>(self, state: &State<'_>, expansion: &'e Expansion) -> Vec<&'e BuiltObject> {
-        let is_changed = |built: &&BuiltObject| {
+        let changed = expansion.new.values().filter(|built| {
             let old = expansion.old.get(&built.id);
             !state.is_live(&built.id) || old.is_none_or(|old| old.manifest != built.manifest)
-        };
-        expansion.new.values().filter(is_changed).collect()
+        });
+        changed.collect()
     }
 
     /// Returns the live objects that flux-operator deletes and creates again if the API server refuses to change them.
@@ -267,15 +268,12 @@ impl SetChange<'_> {
     ) -> Asked<SetAnswers> {
         let state = comparison.state();
         let forced = self.forced(state, &expansion.new);
-        let may_be_replaced = |id: &ObjectId| format!("it may delete {id} and create it again ({FORCE})");
         let changed: BTreeSet<&ObjectId> = changed.iter().map(|built| &built.id).collect();
-        // The name of a hidden object would be in the URL of the request, and so in logs.
-        let is_nameless = |built: &BuiltObject| built.hides_identity() && !state.is_live(&built.id);
-        let asked = expansion.new.values();
-        let is_asked = |built: &&BuiltObject| {
-            !comes_with_container(state, built, &expansion.new) && !is_nameless(built) && !is_unknown(built)
-        };
-        let asked = asked.filter(is_asked);
+        let asked = expansion.new.values().filter(|built| {
+            // The name of a hidden object would be in the URL of the request, and so in logs.
+            let is_nameless = built.hides_identity() && !state.is_live(&built.id);
+            !is_nameless && !is_unknown(built) && !comes_with_container(state, built, &expansion.new)
+        });
         let (mut refusal, mut is_proven, mut live_changes) =
             (None, true, expansion.live_changes(state, self.is_private));
         let mut replaced = BTreeSet::new();
@@ -398,11 +396,15 @@ fn removal(
     }
     deletion.conditions.extend(condition.cloned());
     deletion.conditions.extend(refused.get(id).map(|why| format!("it stays while the API server refuses: {why}")));
-    let waits = |(first, why): (&ObjectId, &String)| {
+    deletion.conditions.extend(first.map(|(first, why)| {
         format!("it stays while the API server refuses to delete {first}, which flux-operator deletes first: {why}")
-    };
-    deletion.conditions.extend(first.map(waits));
+    }));
     deletion
+}
+
+/// Returns the reason why it is not followed that flux-operator forces a change of an object.
+fn may_be_replaced(id: &ObjectId) -> String {
+    format!("it may delete {id} and create it again ({FORCE})")
 }
 
 /// Returns the objects that a ResourceSet no longer generates and leaves behind, with their reasons.
@@ -423,16 +425,16 @@ fn trigger(
     sources: &BTreeSet<ObjectId>,
 ) -> Option<PassId> {
     let state = comparison.state();
-    let last = |id: &ObjectId| state.applied_specs(id).last().map(|(_, pass)| pass);
-    let applying = |id: &ObjectId| {
-        state.applying_events(id).into_iter().find_map(|event| match event {
+    let entries = spec.get("inputsFrom").and_then(Value::as_array).into_iter().flatten();
+    let mut providers = entries.flat_map(|entry| comparison.providers(&id.namespace, entry, true));
+    let own = state.last_application(id).or_else(|| providers.find_map(|provider| state.last_application(&provider)));
+    own.or_else(|| {
+        let mut events = sources.iter().flat_map(|source| state.applying_events(source));
+        events.find_map(|event| match event {
             SimulationEvent::Apply(pass) => Some(pass),
             _ => None,
         })
-    };
-    let entries = spec.get("inputsFrom").and_then(Value::as_array).into_iter().flatten();
-    let mut providers = entries.flat_map(|entry| comparison.providers(&id.namespace, entry, true));
-    last(id).or_else(|| providers.find_map(|provider| last(&provider))).or_else(|| sources.iter().find_map(applying))
+    })
 }
 
 /// Returns true if the annotation of the ResourceSet lets flux-operator delete and create again all of its objects.

@@ -151,10 +151,9 @@ pub(super) fn generated_of<'i>(
         _ => return Err(UNKNOWN_VALUE.to_owned().into()),
     };
     let is_refused = has_nameless(text);
-    let unreadable = |_| "the output of flux-operator for it cannot be read".to_owned();
-    let mut objects = generated_objects(text).map_err(unreadable)?;
+    let mut objects = read_output(text)?;
     if let Some(Ok(other)) = outputs.get(1) {
-        objects = with_unknown_values(objects, &generated_objects(other).map_err(unreadable)?)?;
+        objects = with_unknown_values(objects, &read_output(other)?)?;
     }
     objects = with_common_labels(objects, spec);
     if is_private {
@@ -173,6 +172,11 @@ pub(super) fn generated_of<'i>(
             Err(format!("its resources cannot be applied: {}", reason.detail).into())
         }
     }
+}
+
+/// Reads the objects in the output of flux-operator, which may hold values of Secrets, and so does the error of the reader.
+fn read_output(text: &str) -> Result<Vec<BuiltObject>, String> {
+    generated_objects(text).map_err(|_| "the output of flux-operator for it cannot be read".to_owned())
 }
 
 /// Returns the outputs of flux-operator for a spec with all its inputs: several if values are made up for them. Answers that are

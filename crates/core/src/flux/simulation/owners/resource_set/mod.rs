@@ -78,10 +78,11 @@ fn deleted(state: &State<'_>, set: &Resource, consequences: &Consequences<'_>) -
     }
     let account = service_account(state, set).filter(|account| consequences.may_be_deleted(account));
     let ids = finalized(state, set);
-    let refusal = |id: &ObjectId| state.owner_refusal(&set.object.id, id);
-    let first = ids.iter().filter(|id| is_deleted_first(id)).find_map(|id| Some((id, refusal(id)?)));
+    let mut early = ids.iter().filter(|id| is_deleted_first(id));
+    let first = early.find_map(|id| Some((id, state.owner_refusal(&set.object.id, id)?)));
     for id in &ids {
-        let refused = refusal(id).map(|message| Reason::new(ReasonCode::DeletionRefused, message));
+        let refusal = state.owner_refusal(&set.object.id, id);
+        let refused = refusal.map(|message| Reason::new(ReasonCode::DeletionRefused, message));
         let comes_later = first.filter(|_| !is_deleted_first(id)).map(|(first, message)| {
             let detail =
                 format!("flux-operator deletes {first} first, and then nothing, because that fails: {message}");

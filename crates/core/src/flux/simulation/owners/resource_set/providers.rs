@@ -13,7 +13,7 @@ use crate::flux::build::resource_sets::{input_id, provided_by, unknown_value};
 use crate::flux::kinds::OPERATOR_SWITCH;
 use crate::flux::simulation::owners::behaviour::artifact_inputs::ArtifactChange;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison, has_other_managers};
-use crate::flux::simulation::schedule::outcomes::{FinalState, PossibleOutcomes};
+use crate::flux::simulation::schedule::outcomes::FinalState;
 use crate::kubernetes::object::{ObjectId, Resource, text_at};
 
 /// End of the reason if a provider that is named does not exist.
@@ -79,11 +79,11 @@ fn existing_inputs(
     if !inputs.is_empty() && spec.to_string().contains("toYaml inputs") {
         return Err("its templates read the provider of an input".to_owned().into());
     }
-    let provided = |(provider, inputs)| {
+    let provided = inputs.into_iter().map(|(provider, inputs)| {
         let inputs = provided_by(spec, inputs, &provider);
         (provider, inputs)
-    };
-    Ok((inputs.into_iter().map(provided).collect(), missing))
+    });
+    Ok((provided.collect(), missing))
 }
 
 /// Returns what the providers of a spec export, from before the change until after it. Once a provider is gone that the spec
@@ -116,12 +116,8 @@ pub(super) fn provider_states(
 ///
 /// Fails if there are too many.
 pub(super) fn mixes(states: &ProviderStates, permutes: bool) -> Result<Vec<ProviderInputs>, String> {
-    let at = |number: fn(&[Vec<Value>]) -> Option<&Vec<Value>>| -> ProviderInputs {
-        let inputs = states.iter().filter_map(|(provider, states)| Some((provider.clone(), number(states)?.clone())));
-        inputs.filter(|(_, inputs)| !inputs.is_empty()).collect()
-    };
-    let last = at(<[_]>::last);
-    let mut found = vec![at(<[_]>::first)];
+    let last = inputs_at(states, <[_]>::last);
+    let mut found = vec![inputs_at(states, <[_]>::first)];
     if !permutes {
         for (provider, states) in states {
             let middle = states.iter().skip(1).take(states.len().saturating_sub(2));
@@ -140,16 +136,20 @@ pub(super) fn mixes(states: &ProviderStates, permutes: bool) -> Result<Vec<Provi
     }
     let mut all = vec![ProviderInputs::new()];
     for (provider, states) in states {
-        let with = |mixed: &ProviderInputs| -> Vec<ProviderInputs> {
-            let each = states.iter().map(|inputs| {
-                let own = (!inputs.is_empty()).then(|| (provider.clone(), inputs.clone()));
-                mixed.clone().into_iter().chain(own).collect()
-            });
-            each.collect()
-        };
-        all = all.iter().flat_map(with).collect();
+        let mixed = all.iter().flat_map(|mixed| states.iter().map(move |inputs| (mixed, inputs)));
+        let extended = mixed.map(|(mixed, inputs)| {
+            let own = (!inputs.is_empty()).then(|| (provider.clone(), inputs.clone()));
+            mixed.clone().into_iter().chain(own).collect()
+        });
+        all = extended.collect();
     }
     Ok(all)
+}
+
+/// Returns the inputs of each provider in one of its states, without those that export none.
+fn inputs_at(states: &ProviderStates, state: fn(&[Vec<Value>]) -> Option<&Vec<Value>>) -> ProviderInputs {
+    let inputs = states.iter().filter_map(|(provider, states)| Some((provider.clone(), state(states)?.clone())));
+    inputs.filter(|(_, inputs)| !inputs.is_empty()).collect()
 }
 
 /// Returns a live provider of an entry that may be one of its providers at the end. `found` are those that it selects for certain.
@@ -159,17 +159,18 @@ fn doubtful_provider(
     namespace: &str,
     entry: &Value,
 ) -> Option<ObjectId> {
-    let (state, outcomes) = (comparison.state(), &comparison.derivation.consequences.outcomes);
-    let may_exist = |outcomes: &PossibleOutcomes| !outcomes.is_deleted() || outcomes.may_end_as(FinalState::Recreated);
-    // One that is not deleted has other labels, unless others than its Kustomization set those that it has.
-    let may_keep_labels =
-        |id: &ObjectId| state.live_object(id).is_some_and(|live| has_other_managers(live, &state.input.flags));
-    let is_doubtful = |id: &ObjectId| match outcomes.get(id) {
-        Some(outcomes) if outcomes.may_be_deleted() => may_exist(outcomes),
-        _ => !comparison.derivation.consequences.may_be_deleted(id) && may_keep_labels(id),
-    };
-    let live = comparison.providers(namespace, entry, false).into_iter();
-    live.filter(|id| !found.contains(id)).find(is_doubtful)
+    let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
+    let mut live = comparison.providers(namespace, entry, false).into_iter().filter(|id| !found.contains(id));
+    live.find(|id| match consequences.outcomes.get(id) {
+        Some(outcomes) if outcomes.may_be_deleted() => {
+            !outcomes.is_deleted() || outcomes.may_end_as(FinalState::Recreated)
+        }
+        // One that is not deleted has other labels, unless others than its Kustomization set those that it has.
+        _ => {
+            let live = state.live_object(id).filter(|live| has_other_managers(live, &state.input.flags));
+            live.is_some() && !consequences.may_be_deleted(id)
+        }
+    })
 }
 
 /// Returns the inputs that a provider exports. One that is switched off exports what it did last. A Static provider exports its
@@ -185,8 +186,7 @@ fn exported(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, is_after: bo
         return Err(format!("it is not known which inputs {id} will export").into());
     }
     let (spec, _) = state.successive_specs(id).map_err(|why| format!("{id}: {why}"))?;
-    let is_same = |live: &Resource| !is_off(live) && state.specs_after(id).iter().all(|spec| spec == live.spec());
-    if !is_static(&spec) && live.is_some_and(is_same) {
+    if !is_static(&spec) && live.is_some_and(|live| !is_off(live) && state.keeps_spec(live)) {
         return inputs_of_artifacts(comparison, id, &spec, recorded_inputs(id, live)?);
     }
     exported_of(id, live, &spec)
@@ -206,17 +206,19 @@ fn inputs_of_artifacts(
     // Others take the place of an artifact that goes.
     let is_limited = u64::try_from(recorded).is_ok_and(|number| number >= limit);
     for (artifact, change) in comparison.artifact_changes(id, spec)? {
-        let is_own = |input: &Value| {
-            text_at(input, "/name") == &*artifact.name && text_at(input, "/namespace") == &*artifact.namespace
-        };
-        match (change, inputs.iter_mut().find(|input| is_own(input))) {
+        match (change, inputs.iter_mut().find(|input| is_input_of(&artifact, input))) {
             (ArtifactChange::Gone, None) => {}
-            (ArtifactChange::Gone, Some(_)) if !is_limited => inputs.retain(|input| !is_own(input)),
+            (ArtifactChange::Gone, Some(_)) if !is_limited => inputs.retain(|input| !is_input_of(&artifact, input)),
             (ArtifactChange::Revision, Some(input)) => input["revision"] = unknown_value(&artifact),
             _ => return Err(format!("it is not known which input {id} will export for {artifact}").into()),
         }
     }
     Ok(inputs)
+}
+
+/// Returns true if a provider exports an input for an artifact.
+fn is_input_of(artifact: &ObjectId, input: &Value) -> bool {
+    text_at(input, "/name") == &*artifact.name && text_at(input, "/namespace") == &*artifact.namespace
 }
 
 /// Returns the inputs that a provider exports with this spec.

@@ -217,52 +217,44 @@ impl ReleaseAction {
 
     /// Returns the effect on live objects.
     pub(crate) fn effect(&self, state: &State<'_>, release: &ObjectId) -> Effect {
-        let mut deletes = BTreeMap::new();
-        let mut add = |object: &ObjectMetadata, deletion: Option<OwnerDeletion>| {
-            if let Some(deletion) = deletion {
-                deletes.entry(object.id.clone()).or_insert(deletion);
-            }
-        };
-        let live = |ids: &BTreeSet<ObjectId>| -> Vec<_> { ids.iter().filter_map(|id| state.live_object(id)).collect() };
-        for (id, run) in &self.hooks {
-            if let Some(object) = state.live_object(id) {
-                add(object, self.hook(object, run));
-            }
-        }
-        for (id, fate) in &self.interrupted_hooks {
-            if let Some(object) = state.live_object(id) {
-                add(object, self.interrupted_hook(*fate));
-            }
-        }
-        if !matches!(self.failure, Failure::Always(_)) || self.has_steps {
-            for object in live(&self.removed).into_iter().filter(|object| !self.is_kept(object)) {
-                add(object, self.removed_object(&object.id));
-            }
-        }
-        if !matches!(self.failure, Failure::Always(_)) {
-            for object in live(&self.interrupted).into_iter().filter(|object| !self.is_kept(object)) {
-                add(object, Some(self.interrupted_object()));
-            }
-            for (id, condition) in &self.claims {
-                if let Some(object) = state.live_object(id) {
-                    add(object, Some(self.claim(condition.as_ref())));
-                }
-            }
-        }
-        for (id, action) in &self.remedied {
-            if let Some(object) = state.live_object(id) {
-                add(object, self.remedied_object(object, *action));
-            }
-        }
         Effect {
             triggers: state.applying_events(release),
-            deletes,
+            deletes: self.deletions(state),
             keeps: self.kept(state),
             condition: self.waits.clone(),
             assumption: self.assumption.clone(),
             readiness: self.readiness(),
             ..Effect::default()
         }
+    }
+
+    /// Returns what becomes of each live object that the action deletes.
+    fn deletions(&self, state: &State<'_>) -> BTreeMap<ObjectId, OwnerDeletion> {
+        let (succeeds, has_steps) = (!matches!(self.failure, Failure::Always(_)), self.has_steps);
+        let hooks = self.hooks.iter().filter_map(|(id, run)| Some((id, self.hook(state.live_object(id)?, run)?)));
+        let between = self.interrupted_hooks.iter().filter(|(id, _)| state.is_live(id));
+        let interrupted_hooks = between.filter_map(|(id, fate)| Some((id, self.interrupted_hook(*fate)?)));
+        let lacking = self.removed.iter().filter(|id| (succeeds || has_steps) && self.lets_go(state, id));
+        let removed = lacking.filter_map(|id| Some((id, self.removed_object(id)?)));
+        let passing = self.interrupted.iter().filter(|id| succeeds && self.lets_go(state, id));
+        let interrupted = passing.map(|id| (id, self.interrupted_object()));
+        let released = self.claims.iter().filter(|(id, _)| succeeds && state.is_live(id));
+        let claims = released.map(|(id, condition)| (id, self.claim(condition.as_ref())));
+        let remedied = self
+            .remedied
+            .iter()
+            .filter_map(|(id, action)| Some((id, self.remedied_object(state.live_object(id)?, *action)?)));
+        let mut deletions = BTreeMap::new();
+        let all = hooks.chain(interrupted_hooks).chain(removed).chain(interrupted).chain(claims).chain(remedied);
+        for (id, deletion) in all {
+            deletions.entry(id.clone()).or_insert(deletion);
+        }
+        deletions
+    }
+
+    /// Returns true if an object that the new manifest lacks exists, and Helm does not keep it.
+    fn lets_go(&self, state: &State<'_>, id: &ObjectId) -> bool {
+        state.live_object(id).is_some_and(|object| !self.is_kept(object))
     }
 
     /// Returns the objects that look deletable and stay.

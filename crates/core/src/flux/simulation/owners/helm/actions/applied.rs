@@ -50,10 +50,11 @@ impl Attempt<'_> {
         let removes_unapplied = self.removes_unapplied(comparison);
         let is_private = self.is_private || self.old.is_some_and(|old| old.is_private);
         let first = self.prerequisites(state);
-        let stays = |id: &ObjectId| {
-            action.hooks.get(id).is_some_and(|run| matches!(run.fate, HookFate::Applied | HookFate::DeletedOnFailure))
-        };
-        let hooks = self.new.hooks.iter().filter(|(id, _)| stays(id)).map(|(id, hook)| (id, &hook.manifest));
+        let staying = self.new.hooks.iter().filter(|(id, _)| {
+            let run = action.hooks.get(id);
+            run.is_some_and(|run| matches!(run.fate, HookFate::Applied | HookFate::DeletedOnFailure))
+        });
+        let hooks = staying.map(|(id, hook)| (id, &hook.manifest));
         // A patch of the difference to the last manifest does something else than an apply.
         let is_custom =
             |id: &ObjectId| state.input.snapshot.type_of(id).is_some_and(|kind| state.is_live(&kind.definition()));
@@ -104,22 +105,26 @@ impl Attempt<'_> {
         let mut objects = BuiltObjects::new();
         for rendered in manifests {
             let is_private = rendered.is_private;
-            let is_shown = |id: &ObjectId| !is_private && !id.name.contains(UNKNOWN_REVISION);
-            let known = rendered.manifests().iter().filter(|(id, _)| is_shown(id) || state.live_object(id).is_some());
+            let known = rendered.manifests().iter().filter(|(id, _)| shows(rendered, id) || state.is_live(id));
             objects.extend(known.map(|(id, manifest)| {
                 let patched = self.patched(comparison, id, manifest);
                 (id.clone(), applied_object(id, patched.as_ref().unwrap_or(manifest), is_private))
             }));
-            let created = rendered.hooks.iter().filter(|(id, _)| is_shown(id) && hooks.contains(id));
+            let created = rendered.hooks.iter().filter(|(id, _)| shows(rendered, id) && hooks.contains(id));
             objects.extend(created.map(|(id, hook)| (id.clone(), applied_object(id, &hook.manifest, is_private))));
         }
         // What a chart defines holds no value; the name of a new namespace can be one.
-        let is_shown = |id: &ObjectId| !(self.is_private && id.is("", "Namespace"));
-        let first = self.prerequisites(state).into_iter().filter(|(id, _)| is_shown(id));
-        objects.extend(first.map(|(id, manifest)| (id.clone(), applied_object(&id, &manifest, false))));
+        let first = self.prerequisites(state).into_iter();
+        let shown = first.filter(|(id, _)| !(self.is_private && id.is("", "Namespace")));
+        objects.extend(shown.map(|(id, manifest)| (id.clone(), applied_object(&id, &manifest, false))));
         objects.retain(|id, _| !self.lacks_namespace(comparison, id));
         objects
     }
+}
+
+/// Returns true if the identity of an object that a release renders is known and holds no value of a Secret.
+fn shows(rendered: &Rendered, id: &ObjectId) -> bool {
+    !rendered.is_private && !id.name.contains(UNKNOWN_REVISION)
 }
 
 /// Changes a live value by the JSON merge patch from one manifest to another.

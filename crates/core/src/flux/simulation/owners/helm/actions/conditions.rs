@@ -78,9 +78,7 @@ pub(crate) fn condition(
 /// Source: helm-controller v1.6.3 `internal/acl/acl.go`, `AllowsAccessTo`, and `getSourceFromExternalArtifact`.
 pub(crate) fn denied_chart(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<Reason> {
     let controller = &state.input.helm_controller;
-    let of_reference = || Some(SourceId::read(spec.get("chartRef")?, "", &id.namespace));
-    let source =
-        spec.pointer("/chart/spec").map(|chart| SourceId::of_chart(chart, &id.namespace)).or_else(of_reference)?;
+    let source = SourceId::of_release(spec, &id.namespace)?;
     let why = if controller.no_cross_namespace_refs && *source.namespace != *id.namespace {
         "with --no-cross-namespace-refs"
     } else if controller.denies_external_artifacts && source.kind == "ExternalArtifact" {
@@ -162,17 +160,17 @@ fn expression_holds(
     if !is_same || state.affected_owner(dependency).is_some() || expression.contains("labels") {
         return None;
     }
-    let described = |id: &ObjectId, generation: i64, spec: &Value, status: &Value| {
-        json!({"apiVersion": format!("{GROUP}/v2"), "kind": KIND, "spec": spec, "status": status,
-            "metadata": {"name": id.name, "namespace": id.namespace, "generation": generation}})
-    };
-    let status =
-        |live: Option<&Resource>| live.and_then(|live| live.at("/status")).cloned().unwrap_or_else(|| json!({}));
-    let own = state.input.snapshot.resource(id);
-    let generation = own.map_or(1, |own| own.object.generation);
-    let own = described(id, generation, spec, &status(own));
-    let dependency = described(dependency, live.object.generation, live.spec(), &status(Some(live)));
+    let own = described(id, spec, state.input.snapshot.resource(id));
+    let dependency = described(dependency, live.spec(), Some(live));
     ReadyExpression::compile(expression).ok()?.evaluate(&own, &dependency)
+}
+
+/// Returns a HelmRelease with this spec and the status of the live one, for expressions.
+fn described(id: &ObjectId, spec: &Value, live: Option<&Resource>) -> Value {
+    let generation = live.map_or(1, |live| live.object.generation);
+    let status = live.and_then(|live| live.at("/status")).cloned().unwrap_or_else(|| json!({}));
+    json!({"apiVersion": format!("{GROUP}/v2"), "kind": KIND, "spec": spec, "status": status,
+        "metadata": {"name": id.name, "namespace": id.namespace, "generation": generation}})
 }
 
 /// Returns true if every spec of a release after the change has the other one among its dependencies.
@@ -218,11 +216,11 @@ pub(crate) fn has_waiting_changes(release: &Resource) -> bool {
 /// Returns true if the spec of a HelmRelease changes before that of another one: a run applies them by namespace and name. The other
 /// one then knows that it is not reconciled yet.
 fn changes_first(state: &State<'_>, id: &ObjectId, other: &ObjectId) -> bool {
-    let pass_of = |id: &ObjectId| {
+    let [own, other_own] = [id, other].map(|id| {
         let mut passes = state.applied_specs(id);
         passes.next().filter(|_| passes.next().is_none())
-    };
-    let (Some((spec, pass)), Some((_, other_pass))) = (pass_of(id), pass_of(other)) else { return false };
+    });
+    let (Some((spec, pass)), Some((_, other_pass))) = (own, other_own) else { return false };
     let live = state.input.snapshot.resource(id);
     let is_changed = live.is_some_and(|live| with_defaults(KIND, &spec) != with_defaults(KIND, live.spec()));
     is_changed && pass == other_pass && (&id.namespace, &id.name) < (&other.namespace, &other.name)

@@ -102,6 +102,11 @@ pub(crate) struct Attempt<'t> {
 }
 
 impl Attempt<'_> {
+    /// Returns true if the API server does not serve a kind, and it is none of those that the change defines.
+    fn stays_unserved(&self, kind: &GroupKind, planned: &BTreeSet<GroupKind>) -> bool {
+        self.place.snapshot.lacks_type(kind) && !planned.contains(kind)
+    }
+
     /// Returns the reason why Helm records no release, for people; `None` if it gets that far.
     pub(crate) fn obstacle(&self, comparison: &Comparison<'_, '_, '_>) -> Option<String> {
         if let Some(why) = &self.new.failure {
@@ -112,14 +117,16 @@ impl Attempt<'_> {
         let defined: BTreeSet<GroupKind> = self.definitions().iter().filter_map(kind_of_definition).collect();
         let planned: BTreeSet<GroupKind> =
             self.planned_definitions(comparison.state()).map(|(kind, ..)| kind).collect();
-        let unserved = |kind: &GroupKind| self.place.snapshot.lacks_type(kind) && !planned.contains(kind);
-        if let Some(kind) = self.new.kinds().into_iter().find(|kind| unserved(kind) && !defined.contains(kind)) {
+        let mut unserved = self.new.kinds().into_iter().filter(|kind| self.stays_unserved(kind, &planned));
+        if let Some(kind) = unserved.find(|kind| !defined.contains(kind)) {
             return Some(format!("the API server does not serve {kind}"));
         }
         if let Some(why) = self.unread_crds() {
             return Some(why);
         }
-        if let Some(kind) = self.old.and_then(|old| old.kinds().into_iter().find(unserved)) {
+        if let Some(kind) =
+            self.old.and_then(|old| old.kinds().into_iter().find(|kind| self.stays_unserved(kind, &planned)))
+        {
             return Some(format!(
                 "the API server does not serve {kind}, so Helm cannot read the release that is deployed"
             ));
@@ -452,13 +459,14 @@ impl Attempt<'_> {
                 .filter_map(|(defined, built, is_certain)| (defined == kind).then_some((built, is_certain)))
                 .collect();
             let version = text_at(manifest, "/apiVersion").rsplit('/').next().unwrap_or_default();
-            let fits = |built: &BuiltObject| validate(manifest, &built.manifest, version, Live::Absent) == Fit::Valid;
             if definitions.is_empty() {
                 None
             } else if !definitions.iter().any(|(_, is_certain)| *is_certain) {
                 Some(format!("{kind} is not defined by then"))
             } else {
-                let is_accepted = definitions.iter().all(|(built, _)| fits(built));
+                let is_accepted = definitions
+                    .iter()
+                    .all(|(built, _)| validate(manifest, &built.manifest, version, Live::Absent) == Fit::Valid);
                 (!is_accepted).then(|| format!("the API server refuses {id}, once {kind} is defined"))
             }
         })
@@ -531,8 +539,8 @@ impl Attempt<'_> {
     /// Returns true if it is known that Helm does not apply the objects on the server.
     fn is_known_to_patch(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
         let is_named = self.kind == ActionKind::Install || text_at(self.spec, "/upgrade/serverSideApply") == "disabled";
-        let has_managers = || self.live_objects(comparison).any(|object| !object.managed_fields.is_empty());
-        !self.is_applied_on_server(comparison) && (is_named || has_managers())
+        let mut live = self.live_objects(comparison);
+        !self.is_applied_on_server(comparison) && (is_named || live.any(|object| !object.managed_fields.is_empty()))
     }
 
     /// Returns true if the namespace of an object does not exist yet and is created by the change.

@@ -240,15 +240,15 @@ fn runs(
             failing = Some((place.stage, id));
         }
         let (own, is_test) = (hook.fate(), place.stage == Stage::Tests);
-        let fate = fates.get(id).filter(|_| !is_test);
-        let corrected = |fate| match fate {
+        let known = fates.get(id).filter(|_| !is_test);
+        let fate = match known.copied().unwrap_or(own) {
             HookFate::Deleted if is_created_again(spec, new, id) => HookFate::Recreated,
             fate => fate,
         };
         let run = runs.entry(id.clone()).or_insert_with(|| HookRun {
-            is_removed: fate.is_none() && !is_test,
+            is_removed: known.is_none() && !is_test,
             behind,
-            ..HookRun::new(hook, corrected(fate.copied().unwrap_or(own)))
+            ..HookRun::new(hook, fate)
         });
         run.places.push(place);
     }

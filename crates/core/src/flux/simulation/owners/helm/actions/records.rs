@@ -78,8 +78,10 @@ pub(crate) fn applied_members(state: &State<'_>, live: &Resource, records: Optio
     let mut members = state.members(live);
     let Some((records, cluster)) = records.zip(state.cluster_of(live)) else { return members };
     if let (Members::Listed(ids), Some(recorded)) = (&mut members, records.deployed_objects(&cluster.types)) {
-        let is_recorded = |id: &ObjectId| recorded.contains(&in_scope(id.clone(), &cluster.types));
-        ids.retain(|id| id.is_definition() || is_recorded(id) || cluster.object(id).is_some_and(is_of_helm));
+        ids.retain(|id| {
+            let is_recorded = recorded.contains(&in_scope(id.clone(), &cluster.types));
+            is_recorded || id.is_definition() || cluster.object(id).is_some_and(is_of_helm)
+        });
     }
     members
 }
@@ -204,8 +206,8 @@ impl<'s> History<'s> {
         let mut found: Vec<&ObjectMetadata> =
             all.filter(|record| known.is_none_or(|known| !known.is_damaged(&record.id))).collect();
         found.sort_by_key(|record| revision(record));
-        let is_deployed = |record: &ObjectMetadata| record.labels.get("status") == Some("deployed");
-        let records = found.into_iter().map(|record| (Some(record), is_deployed(record))).collect();
+        let records =
+            found.into_iter().map(|record| (Some(record), record.labels.get("status") == Some("deployed"))).collect();
         let limit = spec.get("maxHistory").and_then(Value::as_u64).unwrap_or(DEFAULT_HISTORY);
         Self { records, limit: usize::try_from(limit).unwrap_or_default(), removed: BTreeSet::new() }
     }
@@ -291,8 +293,12 @@ pub(crate) fn forgotten_records(
 ) -> Vec<(ObjectId, Action)> {
     let all = state.cluster_of(live).into_iter().flat_map(|cluster| records(cluster, live));
     let read = all.filter(|record| known.is_none_or(|known| !known.is_damaged(&record.id)));
-    let action = |id: &ObjectId| if id.name.ends_with(".v1") { Action::Recreate } else { Action::Delete };
-    read.map(|record| (record.id.clone(), action(&record.id))).collect()
+    read.map(|record| (record.id.clone(), action_before_install(&record.id))).collect()
+}
+
+/// Returns what becomes of a record that Helm deletes before it installs the release again: the installation records revision 1.
+pub(crate) fn action_before_install(record: &ObjectId) -> Action {
+    if record.name.ends_with(".v1") { Action::Recreate } else { Action::Delete }
 }
 
 #[cfg(test)]

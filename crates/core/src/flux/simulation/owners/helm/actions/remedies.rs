@@ -14,7 +14,7 @@ use crate::flux::helm_controller::HelmController;
 use crate::flux::simulation::model::state::State;
 use crate::helm::hooks::{HookEvent, HookFate};
 use crate::helm::rendered::{Rendered, is_kept_live};
-use crate::kubernetes::object::{GroupKind, ObjectId, flag_at, text_at};
+use crate::kubernetes::object::{ObjectId, flag_at, text_at};
 use crate::plan::Action;
 
 /// Action of helm-controller after a failure.
@@ -141,9 +141,8 @@ impl Remedy {
                 }
             }
             Self::Rollback => {
-                let is_taken_over = |id: &&ObjectId| old.is_some_and(|old| !old.objects.contains(*id));
-                let taken_over =
-                    live.filter(is_taken_over).filter(|id| !state.live_object(id).is_some_and(is_kept_live));
+                let unlisted = live.filter(|id| old.is_some_and(|old| !old.objects.contains(*id)));
+                let taken_over = unlisted.filter(|id| !state.live_object(id).is_some_and(is_kept_live));
                 deletions.extend(taken_over.map(|id| (id.clone(), Action::Delete)));
                 let has_hooks = !flag_at(spec, "/rollback/disableHooks");
                 for old in old.into_iter().filter(|_| has_hooks) {
@@ -202,11 +201,11 @@ pub(crate) fn can_fail_later(state: &State<'_>, spec: &Value, kind: ActionKind, 
     let runs_hooks = !flag_at(spec, &format!("/{action}/disableHooks"));
     let [_, after] = kind.events();
     let may_fail = FailingHooks::of(state, spec, action);
-    let has_failing = |event| new.hooks_at([event]).any(|(id, hook)| may_fail.has(id, hook));
     let is_tested = flag_at(spec, "/test/enable") && !ignores_tests(spec, kind);
+    let run_after = new.hooks_at([after]).filter(|_| runs_hooks);
+    let tests = new.hooks_at([HookEvent::Test]).filter(|_| is_tested);
     waits_for_objects(&state.input.helm_controller, spec, kind, new)
-        || (runs_hooks && has_failing(after))
-        || (is_tested && has_failing(HookEvent::Test))
+        || run_after.chain(tests).any(|(id, hook)| may_fail.has(id, hook))
 }
 
 /// Returns true if an action waits until objects are ready, and fails if they are not.
@@ -215,7 +214,7 @@ pub(crate) fn waits_for_objects(controller: &HelmController, spec: &Value, kind:
     let waits = !flag_at(spec, &format!("/{action}/disableWait"));
     let is_legacy = controller.waits_as_helm3(spec);
     let waits_for_jobs = !flag_at(spec, &format!("/{action}/disableWaitForJobs"));
-    let is_waited_for = |kind: &GroupKind| {
+    let has_awaited = new.kinds().iter().any(|kind| {
         let words = (&*kind.group, &*kind.kind);
         let is_awaited_job = words == ("batch", "Job") && waits_for_jobs;
         if is_legacy {
@@ -223,8 +222,8 @@ pub(crate) fn waits_for_objects(controller: &HelmController, spec: &Value, kind:
         } else {
             !READY_AT_ONCE.contains(&words) || expr_of(spec, kind).is_some()
         }
-    };
-    waits && new.kinds().iter().any(is_waited_for)
+    });
+    waits && has_awaited
 }
 
 #[cfg(test)]

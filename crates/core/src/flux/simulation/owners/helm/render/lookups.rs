@@ -120,13 +120,9 @@ impl Place<'_> {
         if *served.version != *version && self.snapshot.serves(&kind, version) != Some(true) {
             return false;
         }
-        let is_known = |word: &str| ["", &*self.target.name, &*self.target.namespace].contains(&word);
-        let is_in_chart = |word: &str| {
-            let quoted = format!("\"{word}\"");
-            run.files.values().any(|content| String::from_utf8_lossy(content).contains(&quoted))
-        };
+        let known = ["", &*self.target.name, &*self.target.namespace];
         state.is_live(&query.id(served.namespaced).in_cluster(self.cluster.as_ref()))
-            || [&*query.namespace, &*query.name].into_iter().all(|word| is_known(word) || is_in_chart(word))
+            || [&*query.namespace, &*query.name].into_iter().all(|word| known.contains(&word) || is_in_chart(run, word))
     }
 
     /// Returns true if a Secret does not exist, or is in the inventory of the release. A list of Secrets is not read.
@@ -142,6 +138,12 @@ impl Place<'_> {
             _ => false,
         }
     }
+}
+
+/// Returns true if a file of a chart has a word in quotes.
+fn is_in_chart(run: &ChartRun, word: &str) -> bool {
+    let quoted = format!("\"{word}\"");
+    run.files.values().any(|content| String::from_utf8_lossy(content).contains(&quoted))
 }
 
 /// Returns the object of a lookup for people.

@@ -3,7 +3,6 @@
 //! Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `getSource`; source-controller v1.9.3
 //! `internal/helm/chart`.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -72,18 +71,14 @@ pub(crate) fn chart_before_spec(comparison: &mut Comparison<'_, '_, '_>, live: &
 /// Returns true if the Kustomization that applies a HelmRelease changes the source of its chart at the same time: the controller reads the
 /// new spec before source-controller has fetched anything.
 fn comes_with_spec(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<bool> {
-    let source = match (spec.pointer("/chart/spec"), spec.get("chartRef")) {
-        (Some(chart), _) => SourceId::of_chart(chart, &id.namespace),
-        (None, Some(reference)) => SourceId::read(reference, "", &id.namespace),
-        (None, None) => return Ok(false),
-    };
+    let Some(source) = SourceId::of_release(spec, &id.namespace) else { return Ok(false) };
     // A planned source has the new revision before anything else changes.
     if comparison.state().input.trees.contains_key(&source) {
         return Ok(false);
     }
     let (state, source) = (comparison.state(), source.object());
-    let owners = |id: &ObjectId| state.applied(id).iter().map(|applied| applied.owner).collect::<BTreeSet<_>>();
-    if owners(&source).is_empty() || owners(&source) != owners(id) {
+    let appliers = state.appliers(&source);
+    if appliers.is_empty() || appliers != state.appliers(id) {
         return Ok(false);
     }
     Ok(comparison.change(&source, Part::Spec { is_ready: true })?.is_some())
@@ -569,15 +564,15 @@ fn fetched_chart(
 /// Returns the spec of a live repository: of this one or, if it does not exist yet, of one with the same address.
 fn known_repository<'s>(state: &'s State<'_>, id: &ObjectId) -> Option<&'s Value> {
     let snapshot = state.input.snapshot;
-    let by_address = || {
-        let [new] = <[Value; 1]>::try_from(state.specs_after(id)).ok()?;
-        let alike = snapshot.resources.iter().filter(|full| {
-            let other = &full.object.id;
-            (&other.group, &other.kind, &other.namespace) == (&id.group, &id.kind, &id.namespace)
-        });
-        alike.map(Resource::spec).find(|spec| address(spec) == address(&new))
-    };
-    snapshot.resource(id).map(Resource::spec).or_else(by_address)
+    if let Some(live) = snapshot.resource(id) {
+        return Some(live.spec());
+    }
+    let [new] = <[Value; 1]>::try_from(state.specs_after(id)).ok()?;
+    let alike = snapshot.resources.iter().filter(|full| {
+        let other = &full.object.id;
+        (&other.group, &other.kind, &other.namespace) == (&id.group, &id.kind, &id.namespace)
+    });
+    alike.map(Resource::spec).find(|spec| address(spec) == address(&new))
 }
 
 /// Reads a chart in the folder of `--charts`.

@@ -25,6 +25,16 @@ pub(crate) enum ReleaseValues {
     Missing(String),
 }
 
+impl ReleaseValues {
+    /// Returns the values, unless a part of them goes or is missing.
+    pub(crate) fn known(&self) -> Option<&Values> {
+        match self {
+            Self::Known(values) => Some(values),
+            Self::Removed(..) | Self::Missing(_) => None,
+        }
+    }
+}
+
 /// Returns the values of a release with a spec.
 ///
 /// Fails with the reason why they are not known.
@@ -110,11 +120,16 @@ pub(crate) fn values_before(
 
 /// Returns true if a value of a Secret is in the name of an object in the `valuesFrom` of a release: a request shows the name.
 fn is_named_by_secret(state: &State<'_>, id: &ObjectId, reference: &DataRef) -> bool {
-    let names = |spec: &Value| values_sources(&id.namespace, spec).any(|source| source.reference == *reference);
-    let is_live = state.input.snapshot.resource(id).is_some_and(|live| names(live.spec()));
+    let live = state.input.snapshot.resource(id);
+    let is_live = live.is_some_and(|live| is_named(live.spec(), &id.namespace, reference));
     let applied = state.applied(id);
     let mut masked = applied.iter().filter_map(|applied| applied.built.masked.as_ref());
-    !is_live && masked.any(|masked| !names(&masked.manifest["spec"]))
+    !is_live && masked.any(|masked| !is_named(&masked.manifest["spec"], &id.namespace, reference))
+}
+
+/// Returns true if an object is in the `valuesFrom` of the spec of a release in a namespace.
+fn is_named(spec: &Value, namespace: &str, reference: &DataRef) -> bool {
+    values_sources(namespace, spec).any(|source| source.reference == *reference)
 }
 
 /// Returns the values of a release with a spec, some of them of other data than the live ones and those after the change.
@@ -144,8 +159,10 @@ fn values_with(
             comparison.derivation.needs.data.insert(reference);
             return Err(Interrupt::Missing);
         };
-        let mut after = || data_after_change(comparison.derivation, &reference, &found).filter(|_| is_after);
-        let changed = overrides.get(&reference).cloned().or_else(|| Some(after()?.0));
+        let changed = overrides.get(&reference).cloned().or_else(|| {
+            let (after, _) = data_after_change(comparison.derivation, &reference, &found).filter(|_| is_after)?;
+            Some(after)
+        });
         let before = match &found {
             Lookup::Found(data) => data.values.get(key).cloned(),
             _ => None,

@@ -175,9 +175,6 @@ impl<'s> Place<'s> {
         let mut cluster = ClusterValues { revision, api_versions, kube_version, lookups: Lookups::new(), seed };
         let ReleaseTarget { name: release, namespace, .. } = &self.target;
         let options = RenderOptions { release, namespace, is_upgrade: revision > 1, skips_schema };
-        let is_private = |state: &State<'_>, lookups: &Lookups| {
-            values.is_private || lookups.iter().any(|(query, found)| self.finds_secrets(state, query, found))
-        };
         while cluster.lookups.len() <= LOOKUPS {
             let run = ChartRun::new(chart, values, &cluster, &options)?;
             let key = run.key();
@@ -185,9 +182,11 @@ impl<'s> Place<'s> {
                 comparison.derivation.needs.charts.insert(key, run);
                 return Err(Interrupt::Missing);
             };
+            let state = comparison.state();
+            let mut found = cluster.lookups.iter();
+            let is_private = values.is_private || found.any(|(query, found)| self.finds_secrets(state, query, found));
             match output.as_ref().map_err(|why| Interrupt::Failed(why.clone()))? {
                 ChartOutput::Manifests(text) => {
-                    let is_private = is_private(comparison.state(), &cluster.lookups);
                     let mut rendering = self.read(comparison, text, spec, is_private)?;
                     if let Rendering::Done(rendered) = &mut rendering {
                         rendered.depends_on_cluster = !cluster.lookups.is_empty();
@@ -195,10 +194,7 @@ impl<'s> Place<'s> {
                     return Ok(rendering);
                 }
                 ChartOutput::Fails(why) => return Ok(Rendering::Fails(why.clone())),
-                ChartOutput::Asks(query)
-                    if is_private(comparison.state(), &cluster.lookups)
-                        && !self.is_open_lookup(comparison.state(), query, &run) =>
-                {
+                ChartOutput::Asks(query) if is_private && !self.is_open_lookup(state, query, &run) => {
                     return Err("its chart looks up an object by words that can hold values of a Secret"
                         .to_owned()
                         .into());
@@ -222,19 +218,15 @@ impl<'s> Place<'s> {
     ) -> Asked<Rendering> {
         let ChartManifests { definitions, beside_definitions, manifests, repeated_key } =
             ChartManifests::read(text).map_err(|_| "the output of helm for its chart cannot be read".to_owned())?;
-        let said = |failure: &BuildFailure| {
-            let hidden = "its message may hold values of a Secret";
-            if is_private { hidden.to_owned() } else { failure.reason().detail.clone() }
-        };
         let (features, derivation) = (comparison.state().input.features, &mut *comparison.derivation);
         let mut context = BuildContext::new(features, derivation.answers, &mut derivation.needs);
         match post_rendered(manifests, spec, is_private, &mut context) {
             Err(Interrupt::Missing) => Err(Interrupt::Missing),
             Err(Interrupt::Failed(failure @ BuildFailure::Proven(_))) => {
-                Ok(Rendering::Fails(format!("a post-renderer fails: {}", said(&failure))))
+                Ok(Rendering::Fails(format!("a post-renderer fails: {}", message(&failure, is_private))))
             }
             Err(Interrupt::Failed(failure)) => {
-                Err(format!("its post-renderers cannot be run here: {}", said(&failure)).into())
+                Err(format!("its post-renderers cannot be run here: {}", message(&failure, is_private)).into())
             }
             Ok(manifests) => {
                 let (namespace, types) = (&*self.target.namespace, &self.snapshot.types);
@@ -255,14 +247,20 @@ impl<'s> Place<'s> {
     }
 }
 
+/// Returns the message of a post-renderer that fails, unless it may hold values of a Secret.
+fn message(failure: &BuildFailure, is_private: bool) -> String {
+    let hidden = "its message may hold values of a Secret";
+    if is_private { hidden.to_owned() } else { failure.reason().detail.clone() }
+}
+
 /// Sets which hooks wait for an expression for the health of their kind. The wait strategy of Helm 3 has none, and is that of no test, and
 /// of no action that waits for hooks only.
 ///
 /// Source: helm-controller v1.6.3 `internal/action/wait.go` and `client.go`; Helm v4.2.2 `pkg/action/release_testing.go`.
 fn watch_hooks(state: &State<'_>, spec: &Value, rendered: &mut Rendered) {
-    let waits_for_all = |field| !flag_at(spec, &format!("/{field}/disableWait"));
+    let mut actions = ["install", "upgrade", "rollback"].into_iter();
     let is_legacy = state.input.helm_controller.waits_as_helm3(spec)
-        && ["install", "upgrade", "rollback"].into_iter().all(waits_for_all);
+        && actions.all(|field| !flag_at(spec, &format!("/{field}/disableWait")));
     for (id, hook) in &mut rendered.hooks {
         let has_expression = expr_of(spec, &id.group_kind()).is_some();
         hook.set_expression(has_expression && (!is_legacy || hook.runs_at(&[HookEvent::Test])));

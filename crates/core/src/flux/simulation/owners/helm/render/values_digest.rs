@@ -17,11 +17,11 @@ const RESERVED: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "y", "n"
 /// Returns true if values are known to be others than those of the last release. Those that helm-controller tried last must have the
 /// digest that it recorded of them.
 pub(crate) fn differ_from_last_release(live: &Resource, tried: &Values, values: &Values) -> bool {
-    let recorded = |field: &str| live.text(field).filter(|digest| !digest.is_empty());
-    let Some(last) = recorded("/status/history/0/configDigest") else { return false };
+    let [last, attempted] = ["/status/history/0/configDigest", "/status/lastAttemptedConfigDigest"]
+        .map(|field| live.text(field).filter(|digest| !digest.is_empty()));
+    let Some(last) = last else { return false };
     let [tried, digest] = [tried, values].map(|values| digest(&values.merged()));
-    tried.is_some_and(|tried| recorded("/status/lastAttemptedConfigDigest") == Some(&*tried))
-        && digest.is_some_and(|digest| digest != last)
+    tried.is_some_and(|tried| attempted == Some(&*tried)) && digest.is_some_and(|digest| digest != last)
 }
 
 /// Returns true if values are known to be those of the last release.
