@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::access;
 use crate::controlplane::bin;
-use crate::text;
+use crate::{child, text};
 
 /// Time limit of one command, longer than every `--timeout` that a test gives kubectl.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -57,6 +57,10 @@ struct Server {
 impl Kubectl {
     /// Runs one command as admin of the cluster in `dir`, with `input` in place of the argument `-`. Returns its output.
     pub(super) fn run(&self, dir: &Path, args: &[&str], input: &str) -> Result<String> {
+        // `auth can-i` ends its process if the answer is no.
+        if args.first() == Some(&"auth") {
+            return String::from_utf8(child::output(kubectl(dir).args(args))?).context("kubectl printed no UTF-8");
+        }
         let kubeconfig = access::kubeconfig(dir, access::ADMIN);
         let kubeconfig = kubeconfig.to_str().context("the folder of the cluster is not UTF-8")?;
         let all: Vec<&str> = ["--kubeconfig", kubeconfig].into_iter().chain(args.iter().copied()).collect();
