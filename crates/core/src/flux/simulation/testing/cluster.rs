@@ -77,6 +77,9 @@ fn tree(files: &Files) -> Tree {
 /// Decides which applies a result is of.
 pub(crate) type AppliesTo = fn(&AppliedObject) -> bool;
 
+/// Revision of the first step of a plan.
+pub(crate) const FIRST_STEP: &str = "main@sha1:2";
+
 /// A cluster in the state after Flux applied some files. Tests change it further.
 pub(crate) struct TestCluster {
     pub(crate) snapshot: Snapshot,
@@ -105,6 +108,8 @@ pub(crate) struct TestCluster {
     pub(crate) live_changes: BTreeMap<&'static str, DryRunResult>,
     /// Files that were applied last, if the checkout has that revision.
     pub(crate) history: Option<Files>,
+    /// In the second step of a plan: the files that those applied last that did not apply [`FIRST_STEP`].
+    pub(crate) older: Option<Files>,
     /// Packed charts of `--charts`, by `NAME-VERSION`.
     pub(crate) charts: Option<BTreeMap<String, Vec<u8>>>,
     /// Charts that can be fetched, by their description; `None` without `--allow-network`.
@@ -149,6 +154,7 @@ impl TestCluster {
             upgrades: None,
             live_changes: BTreeMap::new(),
             history: None,
+            older: None,
             has_operator: false,
             quotes_manifests: false,
             quoted_values: vec![],
@@ -303,9 +309,14 @@ impl TestCluster {
             trees.insert(id, artifact(files));
         }
         let history = self.history.as_ref().map(artifact);
-        let keys = self.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
-        let keys = keys.map(|full| NamespacedName::of(&full.object.id));
-        let last_applied = keys.filter_map(|key| Some((key, history.clone()?))).collect();
+        let older = self.older.as_ref().map(artifact);
+        let kustomizations = self.snapshot.resources.iter().filter(|full| full.object.id.is(GROUP, KIND));
+        let last_applied = kustomizations.filter_map(|full| {
+            let has_applied = full.text("/status/lastAppliedRevision") == Some(FIRST_STEP);
+            let applied = older.as_ref().filter(|_| !has_applied).or(history.as_ref());
+            Some((NamespacedName::of(&full.object.id), applied?.clone()))
+        });
+        let last_applied = last_applied.collect();
         let mut deployed: BTreeMap<SourceId, Arc<Artifact>> =
             trees.keys().filter_map(|source| Some((source.clone(), history.clone()?))).collect();
         deployed.extend(self.artifacts.iter().map(|(name, files)| {

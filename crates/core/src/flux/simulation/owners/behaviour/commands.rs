@@ -95,7 +95,9 @@ pub(crate) fn generated(state: &State<'_>, id: &ObjectId, word: &str) -> String 
 fn manifest(state: &State<'_>, id: &ObjectId, kind: &str) -> String {
     let mut specs = state.nodes.applying(id).filter_map(|node| {
         let NamespacedName { namespace, name } = &node.id.key;
-        let spec = KustomizationSpec::new(&state.specs_after(&ObjectId::new(GROUP, KIND, namespace, name)).pop()?);
+        let applier = ObjectId::new(GROUP, KIND, namespace, name);
+        let open = if state.is_private(&applier) { None } else { state.specs_after(&applier).pop() };
+        let spec = KustomizationSpec::new(&open?);
         state.input.trees.contains_key(&spec.source(namespace)).then_some(spec)
     });
     match specs.find_map(|spec| folder(&spec)) {

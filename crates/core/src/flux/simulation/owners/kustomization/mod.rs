@@ -42,7 +42,9 @@ pub(super) const KUSTOMIZATIONS: OwnerKind = OwnerKind {
 
 /// Returns the command that compares the cluster with the folder of a Kustomization in its source.
 fn find_out(state: &State<'_>, id: &ObjectId) -> String {
-    let Some(spec) = state.specs_after(id).pop().map(|spec| KustomizationSpec::new(&spec)) else {
+    // The source and the folder of a spec that holds values of Secrets are not written.
+    let spec = if state.is_private(id) { None } else { state.specs_after(id).pop() };
+    let Some(spec) = spec.map(|spec| KustomizationSpec::new(&spec)) else {
         return manifest_in_cluster("kustomization", id);
     };
     let source = spec.source(&id.namespace);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::super::cluster::{Files, NS, TestCluster, artifact, cm, finished, ks};
+use super::super::cluster::{FIRST_STEP, Files, NS, TestCluster, artifact, cm, finished, ks};
 use super::change::Change;
 use crate::flux::build;
 use crate::flux::handover::{left_over, losses};
@@ -136,6 +136,7 @@ pub(super) fn planned(change: &Change, secret: &str, public_value: &str, server:
     let mut answers = build::Answers::default();
     answers.swap_data(data.into_iter().map(|(reference, found)| (reference, Some(found))).collect());
     let before = cluster.history.replace(after).unwrap_or_default();
+    cluster.older = Some(before.clone());
     let (mut second, declared_then, last) = played(&cluster, &before, answers);
     second.plan.add_gaps(open);
     let steps = [(&preview.plan, &preview.secrets), (&second.plan, &second.secrets)];
@@ -156,7 +157,7 @@ fn played(cluster: &TestCluster, files: &Files, builds: build::Answers) -> (Fini
     let answers = Answers { builds, ..Answers::default() };
     let (finished, next) = cluster.finish_from(answers, |answers| match preview.step(answers) {
         Progress::Done(finished) => {
-            let next = preview.after(&finished, answers, 1, "main@sha1:2");
+            let next = preview.after(&finished, answers, 1, FIRST_STEP);
             Progress::Done((*finished, next))
         }
         Progress::Needs(needs) => Progress::Needs(needs),
