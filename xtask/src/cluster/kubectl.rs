@@ -84,8 +84,8 @@ impl Kubectl {
 
 impl Server {
     fn start(dir: &Path) -> Result<Self> {
-        let log = OpenOptions::new().create(true).append(true).open(dir.join("logs/kubectl-server.log"))?;
-        let mut process = program("kubectl-server", dir)
+        let log = OpenOptions::new().create(true).append(true).open(dir.join("logs/resident-kubectl.log"))?;
+        let mut process = program("resident-kubectl", dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)

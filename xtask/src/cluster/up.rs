@@ -13,7 +13,7 @@ use crate::controlplane::{self, crds};
 /// Program of the controller of flux-operator.
 const FLUX_OPERATOR: &str = "flux-operator-controller";
 
-const CORE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kubectl-server"];
+const CORE: &[&str] = &["etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "resident-kubectl"];
 
 /// Time limit of the API server. It creates roles and priority classes first, which is slow on a busy machine.
 const SERVER_LIMIT: Duration = Duration::from_secs(60);

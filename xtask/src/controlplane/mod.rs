@@ -76,7 +76,7 @@ const BINARIES: &[Binary] = &[
     kubernetes("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
     kubernetes("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"),
     kubernetes("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
-    kubernetes("kubectl-server", "."),
+    kubernetes("resident-kubectl", "."),
     binary("kustomize-controller", "kustomize-controller", "github.com/fluxcd/kustomize-controller"),
     binary("source-controller", "source-controller", "github.com/fluxcd/source-controller"),
     binary("helm-controller", "helm-controller", "github.com/fluxcd/helm-controller"),
