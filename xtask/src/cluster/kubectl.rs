@@ -24,7 +24,7 @@ use crate::{child, text};
 /// Time limit of one command, longer than every `--timeout` that a test gives kubectl.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Returns a command that runs `program`, kubectl or its server, for the cluster in `dir`.
+/// Returns a command that runs `program`, kubectl or resident-kubectl, for the cluster in `dir`.
 fn program(program: &str, dir: &Path) -> Command {
     let mut command = Command::new(bin(program));
     // kubectl caches discovery by port, and another cluster may have used the port before.
@@ -124,7 +124,7 @@ impl Drop for Server {
 }
 
 /// Gives each result to the command that waits for it, until the process ends.
-fn deliver(results: ChildStdout, waiting: &Mutex<Option<HashMap<u64, Sender<Value>>>>) {
+fn deliver(results: ChildStdout, waiting: &Waiting) {
     for line in BufReader::new(results).lines() {
         let Some(result) = line.ok().and_then(|line| serde_json::from_str::<Value>(&line).ok()) else { break };
         let Some(id) = result["id"].as_u64() else { break };

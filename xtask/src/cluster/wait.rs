@@ -10,8 +10,8 @@ use super::Cluster;
 /// Shortest and longest time between two probes.
 const PAUSE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
-/// Calls `probe` until it returns true. An error counts as false; at the limit, the last error is returned. Most probes run
-/// kubectl: the pause is twice as long as a probe takes, so that those who wait leave the processors to those who work.
+/// Calls `probe` until it returns true. An error counts as false; at the limit, the last error is returned. The pause is
+/// twice as long as a probe takes, so that those who wait leave the processors to those who work.
 pub fn until(what: &str, limit: Duration, mut probe: impl FnMut() -> Result<bool>) -> Result<()> {
     let start = Instant::now();
     loop {

@@ -259,12 +259,12 @@ fn opened<'f>(at: &str, files: &BTreeMap<&str, &'f File>) -> Result<Option<&'f A
     Err(format!("{at}: the link leads in a circle"))
 }
 
-/// Returns the range of the keys below a directory; `0` is the character after `/`. Everything is below the root.
 /// Returns true if a path is below a directory; every path is below the root.
 fn is_below(at: &str, directory: &str) -> bool {
     directory.is_empty() || at.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
 }
 
+/// Returns the range of the keys below a directory; `0` is the character after `/`. Everything is below the root.
 fn keys_below(directory: &str) -> Range<String> {
     if directory.is_empty() {
         return String::new()..char::MAX.to_string();

@@ -60,8 +60,7 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Returns true if both are the same values. helm-controller compares their digests, so that comments and sources of values do
-    /// not count.
+    /// Returns true if both have the same digest for helm-controller, which sees neither comments nor the sources of values.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.texts, &self.numbers) == (&other.texts, &other.numbers)
             || self.merged_by_go().is_some_and(|merged| other.merged_by_go() == Some(merged))

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::event::Event;
-use super::holders::live_services;
+use super::holders::begun;
 use super::world::{Precedence, World};
 use super::{NAMED_EVENTS, Premises};
 use crate::flux::apply::AppliedObject;
@@ -23,16 +23,16 @@ use crate::text::join_limited;
 /// Another Service that gets what a Service asks for, unless that one is applied first.
 struct Rival<'w> {
     id: &'w ObjectId,
-    /// What both ask for.
+    /// The port or address that both Services ask for.
     shared: Allocation,
     applied_by: Applier<'w>,
 }
 
-/// Who applies a Service.
+/// The run or owner that applies a rival.
 enum Applier<'w> {
     /// The same run, which applies one after the other.
     SameRun,
-    /// Another Kustomization.
+    /// A run of another Kustomization.
     Kustomization(&'w Event),
     /// Another owner, after the Service for certain if the flag is set.
     Owner(&'w ObjectId, bool),
@@ -52,8 +52,7 @@ impl Premises<'_, '_> {
     /// Returns how far it holds that the server accepts a Service, which may ask for what another one gets.
     /// `is_forced` is true if it is deleted and created anew.
     pub(super) fn of_contest(&self, object: &AppliedObject, is_forced: bool) -> Standing {
-        let wanted = allocations(&object.built.manifest);
-        let begun = if is_forced { Some(wanted) } else { begun(&self.world, &object.id, wanted) };
+        let begun = begun(&self.world, &object.id, allocations(&object.built.manifest), is_forced);
         let Some(begun) = begun.filter(|_| object.id.is_here("", "Service")) else { return Standing::Holds };
         let refused = |message| {
             let result = if is_forced { DryRunResult::DeletedOnly(message) } else { DryRunResult::Refused(message) };
@@ -92,21 +91,12 @@ impl Premises<'_, '_> {
     }
 }
 
-/// Returns what a Service begins to hold of what it asks for; `None` if that is not known yet.
-fn begun(world: &World<'_, '_>, id: &ObjectId, mut wanted: BTreeSet<Allocation>) -> Option<BTreeSet<Allocation>> {
-    if !wanted.is_empty() && world.state.is_live(id) {
-        let live = live_services(world)?;
-        live.iter().filter(|(other, _)| other == id).for_each(|(_, held)| wanted.retain(|it| !held.contains(it)));
-    }
-    Some(wanted)
-}
-
 /// Returns the other Services that begin to hold one of these.
 fn rivals<'w>(world: &'w World<'_, '_>, object: &AppliedObject, wanted: &BTreeSet<Allocation>) -> Vec<Rival<'w>> {
     let shared = |id: &ObjectId, manifest: &Value| {
         let both: BTreeSet<Allocation> = allocations(manifest).intersection(wanted).copied().collect();
         let is_rival = *id != object.id && id.is_here("", "Service") && !both.is_empty();
-        is_rival.then(|| begun(world, id, both))??.into_iter().next()
+        is_rival.then(|| begun(world, id, both, false))??.into_iter().next()
     };
     let by_kustomizations = world.events.iter().filter_map(|event| {
         let shared = shared(&event.id, event.manifest()?)?;

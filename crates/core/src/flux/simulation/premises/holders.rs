@@ -45,14 +45,12 @@ pub(super) fn address_holder<'w>(
     if wanted.is_empty() || !object.id.is_here("", "Service") {
         return None;
     }
-    let live = live_services(world)?;
-    if !is_anew {
-        live.iter().filter(|(id, _)| *id == object.id).for_each(|(_, own)| wanted.retain(|it| !own.contains(it)));
-    }
-    let (holder, address) = live.into_iter().filter(|(id, _)| *id != object.id).find_map(|(id, held)| {
-        let shared = wanted.intersection(&held).next().copied();
-        Some(id).zip(shared)
-    })?;
+    let wanted = begun(world, &object.id, wanted, is_anew)?;
+    let (holder, address) =
+        live_services(world)?.into_iter().filter(|(id, _)| *id != object.id).find_map(|(id, held)| {
+            let shared = wanted.intersection(&held).next().copied();
+            Some(id).zip(shared)
+        })?;
     let (deletions, applies): (Vec<&Event>, Vec<&Event>) =
         world.events.iter().filter(|event| event.id == holder).partition(|event| event.is_deleted);
     // What is deleted by force and created again has given its address up by then.
@@ -61,8 +59,23 @@ pub(super) fn address_holder<'w>(
     (!is_remade).then_some((holder, deletions, address))
 }
 
+/// Returns what a Service begins to hold of what it asks for: all of it if it is created, also after its deletion (`is_anew`). `None`
+/// if that is not known yet.
+pub(super) fn begun(
+    world: &World<'_, '_>,
+    id: &ObjectId,
+    mut wanted: BTreeSet<Allocation>,
+    is_anew: bool,
+) -> Option<BTreeSet<Allocation>> {
+    if !is_anew && !wanted.is_empty() && world.state.is_live(id) {
+        let live = live_services(world)?;
+        live.iter().filter(|(other, _)| other == id).for_each(|(_, held)| wanted.retain(|it| !held.contains(it)));
+    }
+    Some(wanted)
+}
+
 /// Returns the live Services with what they hold; `None` if they are not known yet.
-pub(super) fn live_services(world: &World<'_, '_>) -> Option<Vec<(ObjectId, BTreeSet<Allocation>)>> {
+fn live_services(world: &World<'_, '_>) -> Option<Vec<(ObjectId, BTreeSet<Allocation>)>> {
     let list = world.read("v1", "Service", "", "")??;
     let services = list_at(list, "/items").iter().map(|service| {
         let [namespace, name] = ["/metadata/namespace", "/metadata/name"].map(|at| text_at(service, at));
