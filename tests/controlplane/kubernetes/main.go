@@ -46,6 +46,8 @@ type exit struct {
 var starting sync.Mutex
 
 func main() {
+	// The user agent of each request, which the API server also takes as name of a field manager, begins with it.
+	os.Args[0] = "kubectl"
 	util.BehaviorOnFatal(func(message string, code int) { panic(exit{message, code}) })
 	results := json.NewEncoder(os.Stdout)
 	var writing sync.Mutex
