@@ -315,7 +315,7 @@ fn show_fleet(
     let gaps = session.report_answer_gaps(fleet.gaps(), is_told);
     let deletes = fleet.plans().any(|(_, plan)| plan.deletions().next().is_some());
     let exit = if planning.detailed_exitcode && deletes && gaps == ExitCode::Done { ExitCode::Found } else { gaps };
-    let flags = args.tree.handover_flags();
+    let flags = args.tree.handover_flags(session.connection.namespace.as_deref());
     let lossless = fleet.plans().find_map(|(name, plan)| {
         let of_cluster = selecting.get(name).map(String::as_str).unwrap_or_default();
         show::way_without_loss(plan, &format!("{of_cluster}{flags}"))

@@ -225,7 +225,7 @@ async fn preview_steps(
     execution::show_sequence(&sequence, execution, session)?;
     let plans: Vec<(String, &FinishedPlan)> =
         sequence.steps.iter().map(|step| (format!("step {}: ", step.number), &step.plan)).collect();
-    conclude(&plans, failed, execution, &args.tree.handover_flags(), session)
+    conclude(&plans, failed, execution, &args.tree.handover_flags(session.connection.namespace.as_deref()), session)
 }
 
 /// Plans what Flux will do with a tree. Also returns the error of a policy that cannot be evaluated, and the values of Secrets
@@ -276,7 +276,8 @@ async fn preview(
     if judged.is_ok() && policy::ensure_not_denied(&plan).is_ok() {
         review::write(&plan, None, execution, session).await?;
     }
-    conclude(&[(String::new(), &plan)], judged, execution, &args.tree.handover_flags(), session)
+    let flags = args.tree.handover_flags(session.connection.namespace.as_deref());
+    conclude(&[(String::new(), &plan)], judged, execution, &flags, session)
 }
 
 /// Shows a plan that was written before, and ends as the command that made it.

@@ -21,13 +21,13 @@ pub(crate) fn shows_hold(object: &ObjectId, hold: Hold) -> String {
 
 /// Returns the commands that wait until objects are gone, one for those of one type in one namespace.
 pub(crate) fn waits_for_deletion<'i>(gone: impl IntoIterator<Item = &'i ObjectId>) -> Vec<String> {
-    let mut groups: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
-    for id in gone {
-        groups.entry((id.group_kind().to_string(), &id.namespace)).or_default().push(shell_word(&id.shown().name));
+    let mut groups: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for id in gone.into_iter().map(ObjectId::shown) {
+        groups.entry((id.group_kind().to_string(), id.namespace.clone())).or_default().push(shell_word(&id.name));
     }
     let commands = groups.into_iter().map(|((kind, namespace), names)| {
-        let (names, namespace) = (names.join(" "), shell_word(namespace));
-        format!("kubectl wait --for=delete {kind} {names} -n {namespace} --timeout=10m")
+        let place = if namespace.is_empty() { String::new() } else { format!(" -n {}", shell_word(&namespace)) };
+        format!("kubectl wait --for=delete {kind} {}{place} --timeout=10m", names.join(" "))
     });
     commands.collect()
 }
@@ -53,5 +53,16 @@ mod tests {
             assert!(command.contains(name), "{command}");
         }
         assert_eq!(kubectl_name(&ObjectId::new("", "ConfigMap", "shop", "a")), "configmap/a -n shop");
+    }
+
+    #[test]
+    fn objects_of_one_type_and_namespace_are_waited_for_together() {
+        let object = |kind: &str, namespace: &str, name: &str| ObjectId::new("", kind, namespace, name);
+        let gone = [object("Namespace", "", "b"), object("ConfigMap", "shop", "m"), object("Namespace", "", "a")];
+        let commands = [
+            "kubectl wait --for=delete configmap m -n shop --timeout=10m",
+            "kubectl wait --for=delete namespace b a --timeout=10m",
+        ];
+        assert_eq!(waits_for_deletion(&gone), commands);
     }
 }

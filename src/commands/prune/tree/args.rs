@@ -144,11 +144,12 @@ impl CheckoutOptions {
 }
 
 impl TreeArgs {
-    /// Returns the flags with which `handover` compares the same checkout.
-    pub(in crate::commands::prune) fn handover_flags(&self) -> String {
+    /// Returns the flags with which `handover` compares the same checkout, and reads no more than `namespace` if that is given.
+    pub(in crate::commands::prune) fn handover_flags(&self, namespace: Option<&str>) -> String {
         let options = &self.options;
+        let read = namespace.map(|name| format!(" -n {}", shell_word(name))).unwrap_or_default();
         let to = options.rev.as_ref().filter(|_| !options.has_steps()).map(|rev| format!(" --to {}", shell_word(rev)));
-        options.checkout.flags(self.repo.as_deref()) + &to.unwrap_or_default()
+        options.checkout.flags(self.repo.as_deref()) + &to.unwrap_or_default() + &read
     }
 
     /// Returns the flags of a verb that reads the current directory if neither a checkout nor a source is named.
@@ -235,8 +236,9 @@ mod tests {
         );
         let options = TreeOptions { rev: Some("feature".to_owned()), ..TreeOptions::default() };
         let mut tree = TreeArgs { repo: Some(".".into()), options };
-        assert_eq!(tree.handover_flags(), " --to feature");
+        assert_eq!(tree.handover_flags(None), " --to feature");
+        assert_eq!(tree.handover_flags(Some("shop")), " --to feature -n shop");
         tree.options.then = vec!["main".to_owned()];
-        assert_eq!(tree.handover_flags(), "", "a move can be in any of the steps");
+        assert_eq!(tree.handover_flags(None), "", "a move can be in any of the steps");
     }
 }
