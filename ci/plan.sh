@@ -166,17 +166,37 @@ refuse_credentials() {
   done
 }
 
-# A token can be a header, the user or the password in the address of a remote, or in an address that replaces another one.
+# Returns 0 if the settings of the file $1, or of one that it includes, match: $2 is for the name, $3 for the value.
+has_setting() {
+  git config --file "$1" --includes --get-regexp "$2" ${3:+"$3"} > /dev/null
+}
+
+# A token can be a header, what a helper prints, or the user or the password in any address, as a name or a value.
 refuse_credentials_in() {
-  if git config --file "$1" --get-regexp '^http\..*extraheader$' > /dev/null ||
-    git config --file "$1" --get-regexp '^remote\..*url$' '^https?://[^/]*@' > /dev/null ||
-    git config --file "$1" --get-regexp '^remote\..*url$' '://[^/]*:[^/]*@' > /dev/null ||
-    git config --file "$1" --get-regexp '^url\.https?://[^/]*@.*\.(pushinsteadof|insteadof)$' > /dev/null ||
-    git config --file "$1" --get-regexp '^url\..*://[^/]*:[^/]*@.*\.(pushinsteadof|insteadof)$' > /dev/null ||
-    git config --file "$1" --get-regexp '^includeif\..*path$' 'git-credentials-' > /dev/null; then
+  if has_setting "$1" '^http\..*extraheader$' ||
+    has_setting "$1" '.' 'https?://[^/[:space:]]*@' ||
+    has_setting "$1" '.' '://[^/[:space:]]*:[^/[:space:]]*@' ||
+    has_setting "$1" '^[a-z]+\.https?://[^/]*@.*' ||
+    has_setting "$1" '^[a-z]+\..*://[^/]*:[^/]*@.*' ||
+    has_setting "$1" '^credential\..*helper$' 'password=[^$]' ||
+    has_setting "$1" '^includeif\..*path$' 'git-credentials-'; then
     fail "the checkout has credentials in its .git/config" \
       "set persist-credentials: false at actions/checkout, or FF_GIT_URLS_WITHOUT_TOKENS: true on GitLab"
   fi
+}
+
+# Prints the absolute path of the folder $2 of the input $1. A link in the checkout could lead it to another one of the machine.
+folder() {
+  inner=${2#"$PWD"/}
+  actual=$(cd -P -- "$inner" 2> /dev/null && pwd -P) || fail "$1 $2 is no folder"
+  case $inner in
+    /* | ?:*) ;;
+    *)
+      named=$(cd -P . && cd -- "$inner" && pwd)
+      [ "$named" = "$actual" ] || fail "$1 $2 leads through a link, which a pull request can change" "name the folder itself"
+      ;;
+  esac
+  printf '%s' "$actual"
 }
 
 # Prints the absolute path of the file $2, which is no file of the repository or of its submodules: a pull request can change
@@ -202,12 +222,14 @@ run() {
 # GITOPS_MAX_PERCENT, GITOPS_ALLOW, GITOPS_ARGS, GITOPS_REQUIRE_SANDBOX and GITOPS_FAIL_ON.
 plan() {
   case ${GITHUB_EVENT_NAME-} in
-    pull_request_target | workflow_run | issue_comment | issues | discussion | discussion_comment)
-      fail "the event $GITHUB_EVENT_NAME gives secrets to a job that reads the checkout" "use on: pull_request"
+    '' | pull_request | merge_group | push | schedule | workflow_dispatch) ;;
+    *)
+      fail "the event $GITHUB_EVENT_NAME can give secrets to a job that reads the checkout of somebody else" \
+        "use on: pull_request, merge_group, push, schedule or workflow_dispatch"
       ;;
   esac
   check_fail_on
-  path=$(cd -- "${GITOPS_PATH:-.}" && pwd) || fail "path ${GITOPS_PATH-} is no folder"
+  path=$(folder path "${GITOPS_PATH:-.}") || exit 1
   restrict_path "$path"
   # Old runners of GitLab write the token into the address of the remote.
   [ -z "${GITOPS_ORIGIN-}" ] || git config remote.origin.url "$GITOPS_ORIGIN"
@@ -221,10 +243,10 @@ plan() {
       case $source in
         '') ;;
         *=*)
-          folder=$(cd -- "${source#*=}" && pwd) || fail "source ${source%%=*}: no folder is called ${source#*=}"
-          restrict_path "$folder"
-          refuse_credentials "$folder"
-          set -- "$@" "--source=${source%%=*}=$folder"
+          other=$(folder "source ${source%%=*}:" "${source#*=}") || exit 1
+          restrict_path "$other"
+          refuse_credentials "$other"
+          set -- "$@" "--source=${source%%=*}=$other"
           ;;
         *) set -- "$@" "--source=$source=$path" ;;
       esac

@@ -483,6 +483,7 @@ fn all_formats_are_of_one_plan_and_a_failed_one_leaves_no_part() {
 fn a_checkout_with_credentials_is_not_planned() {
     let job = Job::new("ci-credentials");
     job.install(None);
+    job.folder.write("included", "[http]\n\textraHeader = AUTHORIZATION: basic eA==\n");
     let git = |args: &[&str]| xtask::git::run(job.folder.path().join("tree"), args).unwrap();
     for (key, value) in [
         ("http.https://github.com/.extraheader", "AUTHORIZATION: basic eA=="),
@@ -491,6 +492,13 @@ fn a_checkout_with_credentials_is_not_planned() {
         ("url.https://token@github.com/.pushInsteadOf", "https://github.com/"),
         ("remote.origin.url", "https://gitlab-ci-token:x@git.example.com/o/r.git"),
         ("includeIf.gitdir:/w/.git.path", "/tmp/git-credentials-1.config"),
+        ("submodule.x.url", "https://token@github.com/o/x.git"),
+        ("branch.main.remote", "https://u:token@github.com/o/r.git"),
+        ("http.proxy", "http://u:token@proxy.example.com:3128"),
+        ("lfs.url", "https://u:token@lfs.example.com/o/r"),
+        ("credential.https://u:token@github.com.username", "u"),
+        ("credential.helper", "!f() { echo password=token; }; f"),
+        ("include.path", &job.path("included")),
     ] {
         git(&["config", key, value]);
         let output = job.plan(&[]);
@@ -498,10 +506,19 @@ fn a_checkout_with_credentials_is_not_planned() {
         assert!(text(&output).contains("the checkout has credentials"), "{}", text(&output));
         git(&["config", "--unset", key]);
     }
-    git(&["config", "remote.origin.url", "https://github.com/o/r.git"]);
-    for event in ["pull_request_target", "workflow_run", "issue_comment", "issues", "discussion_comment"] {
+    for (key, value) in [
+        ("remote.origin.url", "https://github.com/o/r.git"),
+        ("remote.other.url", "ssh://git@github.com/o/r.git"),
+        ("url.https://github.com/.insteadOf", "git@github.com:"),
+        ("credential.helper", "!f() { echo \"password=${CI_JOB_TOKEN}\"; }; f"),
+    ] {
+        git(&["config", key, value]);
+    }
+    let events =
+        ["pull_request_target", "workflow_run", "issue_comment", "issues", "discussion_comment", "pull_request_review"];
+    for event in events {
         let output = job.plan(&[("GITHUB_EVENT_NAME", event)]);
-        assert!(!output.status.success() && text(&output).contains("gives secrets to a job"), "{}", text(&output));
+        assert!(!output.status.success() && text(&output).contains("can give secrets to a job"), "{}", text(&output));
     }
     let output = job.plan(&[("GITHUB_EVENT_NAME", "pull_request")]);
     assert!(output.status.success(), "{}", text(&output));
@@ -516,6 +533,24 @@ fn a_folder_that_looks_like_a_repository_hides_no_credentials() {
     for (path, message) in [(".", "the checkout has credentials"), ("deploy", "is no checkout of git")] {
         let output = job.plan(&[("GITOPS_PATH", path)]);
         assert!(!output.status.success() && text(&output).contains(message), "{path}: {}", text(&output));
+    }
+}
+
+#[test]
+fn a_link_of_the_checkout_leads_to_no_other_checkout() {
+    let job = Job::new("ci-links");
+    job.install(None);
+    job.folder.git(&["init", "--quiet", "private"]);
+    std::os::unix::fs::symlink("../private", job.path("tree/sub")).unwrap();
+    let absolute = job.path("tree/sub");
+    for variable in [
+        ("GITOPS_PATH", "sub"),
+        ("GITOPS_PATH", absolute.as_str()),
+        ("GITOPS_SOURCE", "GitRepository/flux-system/flux-system=sub"),
+    ] {
+        let output = job.plan(&[variable]);
+        assert_eq!(output.status.code(), Some(1), "{variable:?}");
+        assert!(text(&output).contains("leads through a link"), "{variable:?}: {}", text(&output));
     }
 }
 

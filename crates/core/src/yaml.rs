@@ -101,11 +101,12 @@ fn number_of_aliases(text: &str) -> usize {
     if words_after(text, b'&').next().is_none() { 0 } else { words_after(text, b'*').count() }
 }
 
-/// Returns the places at which a word can begin with this mark.
+/// Returns the places at which a word can begin with this mark. The parser also takes line ends beyond ASCII, such as U+0085.
 fn words_after(text: &str, mark: u8) -> impl Iterator<Item = usize> {
     let bytes = text.as_bytes();
     (0..bytes.len()).filter(move |at| bytes[*at] == mark).filter(|at| {
-        let may_begin = at.checked_sub(1).is_none_or(|before| b" \t\n\r,[]{}:?-".contains(&bytes[before]));
+        let before = at.checked_sub(1).map(|before| bytes[before]);
+        let may_begin = before.is_none_or(|byte| !byte.is_ascii() || b" \t\n\r,[]{}:?-".contains(&byte));
         may_begin && bytes.get(at + 1).is_some_and(|next| !next.is_ascii_whitespace())
     })
 }
@@ -311,6 +312,9 @@ mod tests {
         let large = format!("a: &a [{}]\nb: [{}]\n", "x, ".repeat(20_000), "*a, ".repeat(100));
         assert_eq!(read(&large), exceeded);
         assert_eq!(read(&format!("{}t: !a,b 1\n", bomb(9, 10))), exceeded, "a tag that no parser of events reads");
+        for end in ["\u{85}", "\u{2028}", "\u{2029}"] {
+            assert_eq!(read(&bomb(9, 10).replace('*', &format!("{end}*"))), exceeded, "{end:?} before each alias");
+        }
         for text in [bomb(3, 10), "a: &a b\nc: *a\n".to_owned(), "a: 'x &y *z'\n".to_owned()] {
             assert_eq!(read(&text), Ok(()), "{text}");
         }

@@ -23,7 +23,7 @@ pub(crate) fn shows_hold(object: &ObjectId, hold: Hold) -> String {
 pub(crate) fn waits_for_deletion<'i>(gone: impl IntoIterator<Item = &'i ObjectId>) -> Vec<String> {
     let mut groups: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for id in gone.into_iter().map(ObjectId::shown) {
-        groups.entry((id.group_kind().to_string(), id.namespace.clone())).or_default().push(shell_word(&id.name));
+        groups.entry((id.group_kind().to_string(), id.namespace.to_string())).or_default().push(shell_word(&id.name));
     }
     let commands = groups.into_iter().map(|((kind, namespace), names)| {
         let place = if namespace.is_empty() { String::new() } else { format!(" -n {}", shell_word(&namespace)) };

@@ -121,6 +121,11 @@ pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Cons
         if let Some(heir) = &heir {
             heir.add_to(state, id, &mut deletion);
         }
+        if members.contains_key(id)
+            && let Some(why) = record_gone_first(release, id, consequences)
+        {
+            deletion.stays_if(why);
+        }
         let conditions = if chart.as_ref() == Some(id) { &of_chart } else { &conditions };
         effect.deletes.insert(id.clone(), under(deletion, conditions));
     }
@@ -459,7 +464,41 @@ fn missing(state: &State<'_>, release: &Resource, consequences: &Consequences<'_
     if unwatched(state, release).is_some_and(|blocker| !blocker.is_certain) {
         conditions.push("it stays unless a helm-controller selects the labels of its HelmRelease then".to_owned());
     }
+    let first = stored_hooks(state, release, release.spec(), &[HookEvent::PreDelete]).unwrap_or_default();
+    let created = first.into_iter().filter(|(id, hook)| !state.is_live(id) || hook.is_deleted_first());
+    let places: BTreeSet<ObjectId> = created.map(|(id, _)| id.namespace_object()).collect();
+    let leaving = places.iter().filter(|place| {
+        !place.name.is_empty() && consequences.may_be_deleted(place) && !awaits_release(release, place, consequences)
+    });
+    conditions.extend(
+        leaving.map(|place| format!("it stays if {place} is terminating before Helm creates its first hook in it")),
+    );
     conditions
+}
+
+/// Returns the condition under which the finalizer leaves an object of a release in another namespace than Helm's records: it
+/// takes a release without a record for uninstalled, and the same change deletes the namespace of the records.
+///
+/// Source: helm-controller v1.6.3 `internal/reconcile/uninstall.go`, `Reconcile`.
+fn record_gone_first(release: &Resource, id: &ObjectId, consequences: &Consequences<'_>) -> Option<String> {
+    let (_, storage) = release_record(&release.object.id, release.spec());
+    let storage = ObjectId { namespace: storage.as_str().into(), ..id.clone() }.namespace_object();
+    let is_elsewhere = *id.namespace != *storage.name && *id != storage;
+    let is_open =
+        is_elsewhere && consequences.may_be_deleted(&storage) && !awaits_release(release, &storage, consequences);
+    is_open.then(|| format!("it stays if the deletion of {storage} takes Helm's record of the release first"))
+}
+
+/// Returns true if a namespace is deleted only once a HelmRelease is gone: flux-operator waits for the Flux objects of a
+/// ResourceSet before it deletes the others.
+///
+/// Source: flux-operator v0.58.1 `internal/controller/resourceset_controller.go`, `deleteAllStaged`.
+fn awaits_release(release: &Resource, namespace: &ObjectId, consequences: &Consequences<'_>) -> bool {
+    let set = |id: &ObjectId| {
+        let cascaded = consequences.cascaded.get(id)?;
+        [CascadeKind::ResourceSet, CascadeKind::NotInResourceSet].contains(&cascaded.kind).then_some(&cascaded.cause)
+    };
+    set(&release.object.id).is_some_and(|owner| set(namespace) == Some(owner))
 }
 
 /// Returns the conditions under which Helm deletes nothing after its first hooks: the change deletes the definition of a kind of
