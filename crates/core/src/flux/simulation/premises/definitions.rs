@@ -3,7 +3,10 @@
 //! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`: each request for another
 //! version than the stored one is converted, and fails without an answer.
 
-use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 
 use super::event::Event;
 use super::world::Precedence;
@@ -12,7 +15,7 @@ use crate::flux::apply::AppliedObject;
 use crate::flux::apply::cause::HIDDEN_MESSAGE;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::Question;
-use crate::flux::apply::schema::{Fit, Live, Misfit, validate};
+use crate::flux::apply::schema::{Doubt, Fit, Live, Misfit, validate};
 use crate::flux::simulation::model::refusals::Standing;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ObjectId, list_at, text_at};
@@ -26,8 +29,13 @@ impl Premises<'_, '_> {
 
     /// Returns how an object fits a definition.
     pub(super) fn fit(&self, object: &AppliedObject, definition: &Event) -> Fit {
-        let Some(built) = &definition.built else { return Fit::Unknown(String::new()) };
-        let validate = |live| validate(&object.built.manifest, &built.manifest, &object.built.version, live);
+        let Some(manifest) = definition.manifest() else { return Fit::Unknown(BTreeSet::new()) };
+        self.fit_by(object, manifest)
+    }
+
+    /// Returns how an object fits the manifest of a definition.
+    fn fit_by(&self, object: &AppliedObject, definition: &Value) -> Fit {
+        let validate = |live| validate(&object.built.manifest, definition, &object.built.version, live);
         if !self.world.state.is_live(&object.id) {
             return validate(Live::Absent);
         }
@@ -52,13 +60,16 @@ impl Premises<'_, '_> {
         if let Some(failure) = self.unanswered_conversion(definition, &object.built.version) {
             return self.after_applied(definition, object, DryRunResult::Refused(failure));
         }
-        let Fit::Invalid(misfit) = self.fit(object, definition) else { return Standing::Holds };
+        let misfit = match self.fit(object, definition) {
+            Fit::Valid => return Standing::Holds,
+            Fit::Unknown(doubts) => return self.in_doubt(definition, object, doubts),
+            Fit::Invalid(misfit) => misfit,
+        };
         // The message can quote both.
-        let mut quoted = definition.built.iter().chain([&object.built]);
-        let message = if quoted.any(|built| built.masked.is_some()) { HIDDEN_MESSAGE } else { &*misfit.message };
+        let message = if is_masked(definition, object) { HIDDEN_MESSAGE } else { &*misfit.message };
         let refused = self.after_applied(definition, object, self.refused(object, definition, &misfit, message));
         let is_compared = !self.world.state.is_live(&object.id) || self.live_resource(object).is_some();
-        if !matches!(refused, Standing::Replaced(..)) || is_compared || misfit.is_never_ratcheted() {
+        if !matches!(refused, Standing::Replaced(..)) || is_compared || misfit.stays() {
             return refused;
         }
         // The server accepts an invalid value that does not change.
@@ -69,11 +80,39 @@ impl Premises<'_, '_> {
         }
     }
 
+    /// Returns the standing of an object about which the definition has keywords that are not decided here. Of those that it had before,
+    /// the dry-run tells.
+    fn in_doubt(&self, definition: &Event, object: &AppliedObject, mut doubts: BTreeSet<Doubt>) -> Standing {
+        let is_new_kind = self.world.state.input.snapshot.type_of(&object.id).is_none();
+        if !is_new_kind && self.world.precedence(definition, &object.owner, &object.id) == Precedence::After {
+            return Standing::Holds;
+        }
+        if let Some(Fit::Unknown(known)) =
+            self.former(definition).filter(|_| !is_new_kind).map(|former| self.fit_by(object, &former))
+        {
+            doubts.retain(|doubt| !known.contains(doubt));
+        }
+        let Some(doubt) = doubts.first() else { return Standing::Holds };
+        let (shown, changed) = (object.built.shown_id(), definition.clause());
+        let reason = if is_masked(definition, object) { HIDDEN_MESSAGE } else { &*doubt.reason };
+        Standing::Open(format!("the server may refuse {shown} after {changed}: the definition {reason}"))
+    }
+
+    /// Returns a definition as it is now, as far as it is known.
+    fn former(&self, definition: &Event) -> Option<Cow<'_, Value>> {
+        let ObjectId { kind, namespace, name, cluster, .. } = &definition.id;
+        if cluster.is_none() {
+            return self.world.read("apiextensions.k8s.io/v1", kind, namespace, name)?.map(Cow::Borrowed);
+        }
+        let spec = self.world.builds.value(&definition.kustomization()?, definition.built.as_ref()?, "/spec")?;
+        Some(Cow::Owned(json!({"spec": spec})))
+    }
+
     /// Returns what the server refuses: with force, the controller deletes what it may not change.
     fn refused(&self, object: &AppliedObject, definition: &Event, misfit: &Misfit, message: &str) -> DryRunResult {
         let message = message.to_owned();
         let live = self.world.state.live_object(&object.id);
-        if live.is_none() || misfit.is_never_ratcheted() || !object.forces(live) {
+        if live.is_none() || misfit.stays() || !object.forces(live) {
             return DryRunResult::Refused(message);
         }
         let manifests = definition.built.as_ref().map(|built| (&object.built.manifest, &built.manifest));
@@ -132,6 +171,11 @@ impl Premises<'_, '_> {
         (stored["name"] != *version && is_missing)
             .then(|| format!("{} has a conversion webhook, and its {id} does not exist", definition.id))
     }
+}
+
+/// Returns true if a definition or an object holds values of Secrets.
+fn is_masked(definition: &Event, object: &AppliedObject) -> bool {
+    definition.built.iter().chain([&object.built]).any(|built| built.masked.is_some())
 }
 
 /// Returns the standing of an object that the server accepts now and refuses after its definition.
