@@ -1,7 +1,7 @@
 //! Definitions that the change applies: what their schemas make of resources, and conversions that nobody answers.
 //!
 //! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`: each request for another
-//! version than the stored one is converted, and fails without an answer.
+//! version than the stored one is converted, and so is what was stored in another one; both fail without an answer.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -57,8 +57,11 @@ impl Premises<'_, '_> {
     /// Returns how far it holds that the server accepts an object whose definition changes.
     pub(super) fn after_definition(&self, object: &AppliedObject) -> Standing {
         let Some(definition) = self.definition(&object.id) else { return Standing::Holds };
-        if let Some(failure) = self.unanswered_conversion(definition, &object.built.version) {
-            return self.after_applied(definition, object, DryRunResult::Refused(failure));
+        if let Some(failure) = self.unanswered_conversion(definition, &object.id, &object.built.version) {
+            return match failure {
+                Unanswered::Always(message) => self.after_applied(definition, object, DryRunResult::Refused(message)),
+                Unanswered::Perhaps(message) => self.after_open(definition, object, &message),
+            };
         }
         let misfit = match self.fit(object, definition) {
             Fit::Valid => return Standing::Holds,
@@ -67,7 +70,10 @@ impl Premises<'_, '_> {
         };
         // The message can quote both.
         let message = if is_masked(definition, object) { HIDDEN_MESSAGE } else { &*misfit.message };
-        let refused = self.after_applied(definition, object, self.refused(object, definition, &misfit, message));
+        let Some(result) = self.refused(object, definition, &misfit, message) else {
+            return open_definition(definition, object, message);
+        };
+        let refused = self.after_applied(definition, object, result);
         let is_compared = !self.world.state.is_live(&object.id) || self.live_resource(object).is_some();
         if !matches!(refused, Standing::Replaced(..)) || is_compared || misfit.stays() {
             return refused;
@@ -84,18 +90,14 @@ impl Premises<'_, '_> {
     /// the dry-run tells.
     fn in_doubt(&self, definition: &Event, object: &AppliedObject, mut doubts: BTreeSet<Doubt>) -> Standing {
         let is_new_kind = self.world.state.input.snapshot.type_of(&object.id).is_none();
-        if !is_new_kind && self.world.precedence(definition, &object.owner, &object.id) == Precedence::After {
-            return Standing::Holds;
-        }
         if let Some(Fit::Unknown(known)) =
             self.former(definition).filter(|_| !is_new_kind).map(|former| self.fit_by(object, &former))
         {
             doubts.retain(|doubt| !known.contains(doubt));
         }
         let Some(doubt) = doubts.first() else { return Standing::Holds };
-        let (shown, changed) = (object.built.shown_id(), definition.clause());
         let reason = if is_masked(definition, object) { HIDDEN_MESSAGE } else { &*doubt.reason };
-        Standing::Open(format!("the server may refuse {shown} after {changed}: the definition {reason}"))
+        self.after_open(definition, object, &format!("the definition {reason}"))
     }
 
     /// Returns a definition as it is now, as far as it is known.
@@ -108,18 +110,25 @@ impl Premises<'_, '_> {
         Some(Cow::Owned(json!({"spec": spec})))
     }
 
-    /// Returns what the server refuses: with force, the controller deletes what it may not change.
-    fn refused(&self, object: &AppliedObject, definition: &Event, misfit: &Misfit, message: &str) -> DryRunResult {
+    /// Returns what the server refuses: with force, the controller deletes what it may not change. `None` if it is not known what
+    /// becomes of it then.
+    fn refused(
+        &self,
+        object: &AppliedObject,
+        definition: &Event,
+        misfit: &Misfit,
+        message: &str,
+    ) -> Option<DryRunResult> {
         let message = message.to_owned();
         let live = self.world.state.live_object(&object.id);
         if live.is_none() || misfit.stays() || !object.forces(live) {
-            return DryRunResult::Refused(message);
+            return Some(DryRunResult::Refused(message));
         }
-        let manifests = definition.built.as_ref().map(|built| (&object.built.manifest, &built.manifest));
-        let anew = manifests.map(|(own, definition)| validate(own, definition, &object.built.version, Live::Absent));
-        match anew {
-            Some(Fit::Invalid(_)) => DryRunResult::DeletedOnly(message),
-            _ => DryRunResult::Recreated(message),
+        let own = &object.built;
+        match validate(&own.manifest, definition.manifest()?, &own.version, Live::Absent) {
+            Fit::Valid => Some(DryRunResult::Recreated(message)),
+            Fit::Invalid(_) => Some(DryRunResult::DeletedOnly(message)),
+            Fit::Unknown(_) => None,
         }
     }
 
@@ -140,37 +149,78 @@ impl Premises<'_, '_> {
         }
     }
 
+    /// Returns the standing of an answer that may be another one once a definition is applied.
+    fn after_open(&self, definition: &Event, object: &AppliedObject, message: &str) -> Standing {
+        let is_new_kind = self.world.state.input.snapshot.type_of(&object.id).is_none();
+        match self.world.precedence(definition, &object.owner, &object.id) {
+            Precedence::After if !is_new_kind => Standing::Holds,
+            _ => {
+                let (shown, changed) = (object.built.shown_id(), definition.clause());
+                Standing::Open(format!("the server may refuse {shown} after {changed}: {message}"))
+            }
+        }
+    }
+
     /// Returns how far it holds that the server accepts the deletion of a resource whose definition changes.
     pub(super) fn deletion_after_definition(&self, question: &Question) -> Standing {
         let (owner, id) = (NamespacedName::of(&question.owner), &question.id);
         let kind = self.world.state.input.snapshot.type_of(id);
-        let failure = self
-            .definition(id)
-            .zip(kind)
-            .and_then(|(definition, kind)| Some((definition, self.unanswered_conversion(definition, &kind.version)?)));
+        let failure = self.definition(id).zip(kind).and_then(|(definition, kind)| {
+            Some((definition, self.unanswered_conversion(definition, id, &kind.version)?))
+        });
         let Some((definition, failure)) = failure else { return Standing::Holds };
-        match self.world.precedence(definition, &owner, id) {
-            Precedence::Before if definition.is_certain => {
-                Standing::Replaced(Box::new(DryRunResult::Refused(failure)), vec![])
+        match (self.world.precedence(definition, &owner, id), failure) {
+            (Precedence::Before, Unanswered::Always(message)) if definition.is_certain => {
+                Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![])
             }
-            Precedence::After if !definition.is_of(&owner) => Standing::Holds,
+            (Precedence::After, _) if !definition.is_of(&owner) => Standing::Holds,
             _ => open_acceptance(&[definition]),
         }
     }
 
-    /// Returns why the server cannot convert resources in a version once a definition is applied: the Service of its webhook does
-    /// not exist, and the change does not create it.
-    fn unanswered_conversion(&self, definition: &Event, version: &str) -> Option<String> {
+    /// Returns why the server cannot convert a resource once a definition is applied: the Service of its webhook does not exist and
+    /// the change does not create it, or the change names an address. A resource is converted if it is sent in another version than the
+    /// stored one, or was stored in another one.
+    fn unanswered_conversion(&self, definition: &Event, id: &ObjectId, version: &str) -> Option<Unanswered> {
         let manifest = definition.manifest()?;
         let conversion = manifest.pointer("/spec/conversion").filter(|it| it["strategy"] == "Webhook")?;
-        let service = conversion.pointer("/webhook/clientConfig/service")?;
-        let stored = list_at(manifest, "/spec/versions").iter().find(|version| version["storage"] == true)?;
-        let id = ObjectId::new("", "Service", text_at(service, "/namespace"), text_at(service, "/name"));
+        let is_stored_alike = stored_version(manifest)? == version;
+        if is_stored_alike && !self.world.state.is_live(id) {
+            return None;
+        }
+        let former = self.former(definition);
+        let was_stored_alike = former.as_deref().and_then(stored_version).is_none_or(|stored| stored == version);
+        if is_stored_alike && was_stored_alike {
+            return None;
+        }
+        let Some(service) = conversion.pointer("/webhook/clientConfig/service") else {
+            let is_new = former.is_none_or(|former| former.pointer("/spec/conversion") != Some(conversion));
+            return is_new.then(|| Unanswered::Perhaps("its conversion webhook may not answer".to_owned()));
+        };
+        let service = ObjectId::new("", "Service", text_at(service, "/namespace"), text_at(service, "/name"));
         let mut events = self.world.events.iter();
-        let is_missing = self.world.state.input.snapshot.lacks(&id) && !events.any(|event| event.id == id);
-        (stored["name"] != *version && is_missing)
-            .then(|| format!("{} has a conversion webhook, and its {id} does not exist", definition.id))
+        if !self.world.state.input.snapshot.lacks(&service) || events.any(|event| event.id == service) {
+            return None;
+        }
+        let message = format!("{} has a conversion webhook, and its {service} does not exist", definition.id);
+        // A resource that was not written since may be stored in an older version.
+        let stored = former.as_deref().map_or(&[][..], |former| list_at(former, "/status/storedVersions"));
+        let is_certain = !is_stored_alike || !stored.iter().any(|stored| stored == version);
+        Some(if is_certain { Unanswered::Always(message) } else { Unanswered::Perhaps(message) })
     }
+}
+
+/// A conversion that nobody answers.
+#[derive(Debug)]
+enum Unanswered {
+    Always(String),
+    Perhaps(String),
+}
+
+/// Returns the version in which resources of a definition are stored.
+fn stored_version(definition: &Value) -> Option<&str> {
+    let mut versions = list_at(definition, "/spec/versions").iter();
+    versions.find(|version| version["storage"] == true)?["name"].as_str()
 }
 
 /// Returns true if a definition or an object holds values of Secrets.
