@@ -223,13 +223,17 @@ fn is_dns_label(text: &str) -> bool {
     is_plain && !text.starts_with('-') && !text.ends_with('-')
 }
 
-fn check_key(key: &str) -> Result<(), String> {
-    let valid = match key.split_once('/') {
+/// Returns true if a text is a name that may have a prefix, as keys of labels and annotations are.
+pub(crate) fn is_key(text: &str) -> bool {
+    match text.split_once('/') {
         Some((prefix, name)) => is_subdomain(prefix) && is_name(name),
-        None => is_name(key),
-    };
+        None => is_name(text),
+    }
+}
+
+fn check_key(key: &str) -> Result<(), String> {
     let rule = "[prefix/]name, at most 63 letters, digits, '-', '_' or '.'";
-    if valid { Ok(()) } else { Err(format!("{key:?} cannot be the key of a label: it must be {rule}")) }
+    if is_key(key) { Ok(()) } else { Err(format!("{key:?} cannot be the key of a label: it must be {rule}")) }
 }
 
 fn check_value(value: &str) -> Result<(), String> {

@@ -1,9 +1,12 @@
 //! Definitions that the change applies: what their schemas make of resources, and conversions that nobody answers.
 //!
 //! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`: each request for another
-//! version than the stored one is converted, and fails without an answer.
+//! version than the stored one is converted, and so is what was stored in another one; both fail without an answer.
 
-use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
 
 use super::event::Event;
 use super::world::Precedence;
@@ -12,7 +15,7 @@ use crate::flux::apply::AppliedObject;
 use crate::flux::apply::cause::HIDDEN_MESSAGE;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::Question;
-use crate::flux::apply::schema::{Fit, Live, Misfit, validate};
+use crate::flux::apply::schema::{Doubt, Fit, Live, Misfit, validate};
 use crate::flux::simulation::model::refusals::Standing;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{ObjectId, list_at, text_at};
@@ -26,8 +29,13 @@ impl Premises<'_, '_> {
 
     /// Returns how an object fits a definition.
     pub(super) fn fit(&self, object: &AppliedObject, definition: &Event) -> Fit {
-        let Some(built) = &definition.built else { return Fit::Unknown(String::new()) };
-        let validate = |live| validate(&object.built.manifest, &built.manifest, &object.built.version, live);
+        let Some(manifest) = definition.manifest() else { return Fit::Unknown(BTreeSet::new()) };
+        self.fit_by(object, manifest)
+    }
+
+    /// Returns how an object fits the manifest of a definition.
+    fn fit_by(&self, object: &AppliedObject, definition: &Value) -> Fit {
+        let validate = |live| validate(&object.built.manifest, definition, &object.built.version, live);
         if !self.world.state.is_live(&object.id) {
             return validate(Live::Absent);
         }
@@ -49,16 +57,25 @@ impl Premises<'_, '_> {
     /// Returns how far it holds that the server accepts an object whose definition changes.
     pub(super) fn after_definition(&self, object: &AppliedObject) -> Standing {
         let Some(definition) = self.definition(&object.id) else { return Standing::Holds };
-        if let Some(failure) = self.unanswered_conversion(definition, &object.built.version) {
-            return self.after_applied(definition, object, DryRunResult::Refused(failure));
+        if let Some(failure) = self.unanswered_conversion(definition, &object.id, &object.built.version) {
+            return match failure {
+                Unanswered::Always(message) => self.after_applied(definition, object, DryRunResult::Refused(message)),
+                Unanswered::Perhaps(message) => self.after_open(definition, object, &message),
+            };
         }
-        let Fit::Invalid(misfit) = self.fit(object, definition) else { return Standing::Holds };
+        let misfit = match self.fit(object, definition) {
+            Fit::Valid => return Standing::Holds,
+            Fit::Unknown(doubts) => return self.in_doubt(definition, object, doubts),
+            Fit::Invalid(misfit) => misfit,
+        };
         // The message can quote both.
-        let mut quoted = definition.built.iter().chain([&object.built]);
-        let message = if quoted.any(|built| built.masked.is_some()) { HIDDEN_MESSAGE } else { &*misfit.message };
-        let refused = self.after_applied(definition, object, self.refused(object, definition, &misfit, message));
+        let message = if is_masked(definition, object) { HIDDEN_MESSAGE } else { &*misfit.message };
+        let Some(result) = self.refused(object, definition, &misfit, message) else {
+            return open_definition(definition, object, message);
+        };
+        let refused = self.after_applied(definition, object, result);
         let is_compared = !self.world.state.is_live(&object.id) || self.live_resource(object).is_some();
-        if !matches!(refused, Standing::Replaced(..)) || is_compared || misfit.is_never_ratcheted() {
+        if !matches!(refused, Standing::Replaced(..)) || is_compared || misfit.stays() {
             return refused;
         }
         // The server accepts an invalid value that does not change.
@@ -69,18 +86,49 @@ impl Premises<'_, '_> {
         }
     }
 
-    /// Returns what the server refuses: with force, the controller deletes what it may not change.
-    fn refused(&self, object: &AppliedObject, definition: &Event, misfit: &Misfit, message: &str) -> DryRunResult {
+    /// Returns the standing of an object about which the definition has keywords that are not decided here. Of those that it had before,
+    /// the dry-run tells.
+    fn in_doubt(&self, definition: &Event, object: &AppliedObject, mut doubts: BTreeSet<Doubt>) -> Standing {
+        let is_new_kind = self.world.state.input.snapshot.type_of(&object.id).is_none();
+        if let Some(Fit::Unknown(known)) =
+            self.former(definition).filter(|_| !is_new_kind).map(|former| self.fit_by(object, &former))
+        {
+            doubts.retain(|doubt| !known.contains(doubt));
+        }
+        let Some(doubt) = doubts.first() else { return Standing::Holds };
+        let reason = if is_masked(definition, object) { HIDDEN_MESSAGE } else { &*doubt.reason };
+        self.after_open(definition, object, &format!("the definition {reason}"))
+    }
+
+    /// Returns a definition as it is now, as far as it is known.
+    fn former(&self, definition: &Event) -> Option<Cow<'_, Value>> {
+        let ObjectId { kind, namespace, name, cluster, .. } = &definition.id;
+        if cluster.is_none() {
+            return self.world.read("apiextensions.k8s.io/v1", kind, namespace, name)?.map(Cow::Borrowed);
+        }
+        let spec = self.world.builds.value(&definition.kustomization()?, definition.built.as_ref()?, "/spec")?;
+        Some(Cow::Owned(json!({"spec": spec})))
+    }
+
+    /// Returns what the server refuses: with force, the controller deletes what it may not change. `None` if it is not known what
+    /// becomes of it then.
+    fn refused(
+        &self,
+        object: &AppliedObject,
+        definition: &Event,
+        misfit: &Misfit,
+        message: &str,
+    ) -> Option<DryRunResult> {
         let message = message.to_owned();
         let live = self.world.state.live_object(&object.id);
-        if live.is_none() || misfit.is_never_ratcheted() || !object.forces(live) {
-            return DryRunResult::Refused(message);
+        if live.is_none() || misfit.stays() || !object.forces(live) {
+            return Some(DryRunResult::Refused(message));
         }
-        let manifests = definition.built.as_ref().map(|built| (&object.built.manifest, &built.manifest));
-        let anew = manifests.map(|(own, definition)| validate(own, definition, &object.built.version, Live::Absent));
-        match anew {
-            Some(Fit::Invalid(_)) => DryRunResult::DeletedOnly(message),
-            _ => DryRunResult::Recreated(message),
+        let own = &object.built;
+        match validate(&own.manifest, definition.manifest()?, &own.version, Live::Absent) {
+            Fit::Valid => Some(DryRunResult::Recreated(message)),
+            Fit::Invalid(_) => Some(DryRunResult::DeletedOnly(message)),
+            Fit::Unknown(_) => None,
         }
     }
 
@@ -101,37 +149,83 @@ impl Premises<'_, '_> {
         }
     }
 
+    /// Returns the standing of an answer that may be another one once a definition is applied.
+    fn after_open(&self, definition: &Event, object: &AppliedObject, message: &str) -> Standing {
+        let is_new_kind = self.world.state.input.snapshot.type_of(&object.id).is_none();
+        match self.world.precedence(definition, &object.owner, &object.id) {
+            Precedence::After if !is_new_kind => Standing::Holds,
+            _ => {
+                let (shown, changed) = (object.built.shown_id(), definition.clause());
+                Standing::Open(format!("the server may refuse {shown} after {changed}: {message}"))
+            }
+        }
+    }
+
     /// Returns how far it holds that the server accepts the deletion of a resource whose definition changes.
     pub(super) fn deletion_after_definition(&self, question: &Question) -> Standing {
         let (owner, id) = (NamespacedName::of(&question.owner), &question.id);
         let kind = self.world.state.input.snapshot.type_of(id);
-        let failure = self
-            .definition(id)
-            .zip(kind)
-            .and_then(|(definition, kind)| Some((definition, self.unanswered_conversion(definition, &kind.version)?)));
+        let failure = self.definition(id).zip(kind).and_then(|(definition, kind)| {
+            Some((definition, self.unanswered_conversion(definition, id, &kind.version)?))
+        });
         let Some((definition, failure)) = failure else { return Standing::Holds };
-        match self.world.precedence(definition, &owner, id) {
-            Precedence::Before if definition.is_certain => {
-                Standing::Replaced(Box::new(DryRunResult::Refused(failure)), vec![])
+        match (self.world.precedence(definition, &owner, id), failure) {
+            (Precedence::Before, Unanswered::Always(message)) if definition.is_certain => {
+                Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![])
             }
-            Precedence::After if !definition.is_of(&owner) => Standing::Holds,
+            (Precedence::After, _) if !definition.is_of(&owner) => Standing::Holds,
             _ => open_acceptance(&[definition]),
         }
     }
 
-    /// Returns why the server cannot convert resources in a version once a definition is applied: the Service of its webhook does
-    /// not exist, and the change does not create it.
-    fn unanswered_conversion(&self, definition: &Event, version: &str) -> Option<String> {
+    /// Returns why the server cannot convert a resource once a definition is applied: the Service of its webhook does not exist and
+    /// the change does not create it, or the change names an address. A resource is converted if it is sent in another version than the
+    /// stored one, or was stored in another one.
+    fn unanswered_conversion(&self, definition: &Event, id: &ObjectId, version: &str) -> Option<Unanswered> {
         let manifest = definition.manifest()?;
         let conversion = manifest.pointer("/spec/conversion").filter(|it| it["strategy"] == "Webhook")?;
-        let service = conversion.pointer("/webhook/clientConfig/service")?;
-        let stored = list_at(manifest, "/spec/versions").iter().find(|version| version["storage"] == true)?;
-        let id = ObjectId::new("", "Service", text_at(service, "/namespace"), text_at(service, "/name"));
+        let is_stored_alike = stored_version(manifest)? == version;
+        if is_stored_alike && !self.world.state.is_live(id) {
+            return None;
+        }
+        let former = self.former(definition);
+        let was_stored_alike = former.as_deref().and_then(stored_version).is_none_or(|stored| stored == version);
+        if is_stored_alike && was_stored_alike {
+            return None;
+        }
+        let Some(service) = conversion.pointer("/webhook/clientConfig/service") else {
+            let is_new = former.is_none_or(|former| former.pointer("/spec/conversion") != Some(conversion));
+            return is_new.then(|| Unanswered::Perhaps("its conversion webhook may not answer".to_owned()));
+        };
+        let service = ObjectId::new("", "Service", text_at(service, "/namespace"), text_at(service, "/name"));
         let mut events = self.world.events.iter();
-        let is_missing = self.world.state.input.snapshot.lacks(&id) && !events.any(|event| event.id == id);
-        (stored["name"] != *version && is_missing)
-            .then(|| format!("{} has a conversion webhook, and its {id} does not exist", definition.id))
+        if !self.world.state.input.snapshot.lacks(&service) || events.any(|event| event.id == service) {
+            return None;
+        }
+        let message = format!("{} has a conversion webhook, and its {service} does not exist", definition.id);
+        // A resource that was not written since may be stored in an older version.
+        let stored = former.as_deref().map_or(&[][..], |former| list_at(former, "/status/storedVersions"));
+        let is_certain = !is_stored_alike || !stored.iter().any(|stored| stored == version);
+        Some(if is_certain { Unanswered::Always(message) } else { Unanswered::Perhaps(message) })
     }
+}
+
+/// A conversion that nobody answers.
+#[derive(Debug)]
+enum Unanswered {
+    Always(String),
+    Perhaps(String),
+}
+
+/// Returns the version in which resources of a definition are stored.
+fn stored_version(definition: &Value) -> Option<&str> {
+    let mut versions = list_at(definition, "/spec/versions").iter();
+    versions.find(|version| version["storage"] == true)?["name"].as_str()
+}
+
+/// Returns true if a definition or an object holds values of Secrets.
+fn is_masked(definition: &Event, object: &AppliedObject) -> bool {
+    definition.built.iter().chain([&object.built]).any(|built| built.masked.is_some())
 }
 
 /// Returns the standing of an object that the server accepts now and refuses after its definition.

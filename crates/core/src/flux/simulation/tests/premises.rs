@@ -340,6 +340,11 @@ fn a_conversion_without_its_service_fails_each_request_for_a_version_that_is_not
     let applied = |stored: &str| files(converting(stored), vec![widget("a"), cm("b")]);
     assert_eq!(cluster.rows(&applied("v2")), set(&["keep a", "keep w"]));
     assert_eq!(cluster.rows(&applied("v1")), set(&["delete a"]), "nothing is converted");
+    let mut second = applied("v2");
+    second[1].1[1]["apiVersion"] = "e.com/v2".into();
+    let live = definition(&json!(["a", "b"]));
+    cluster.content.insert("widgets.e.com".to_owned(), live);
+    assert_eq!(cluster.rows(&second), set(&["keep a", "keep w"]), "it was stored as v1");
     let pruned = files(converting("v2"), vec![cm("a"), cm("b")]);
     assert_eq!(cluster.rows(&pruned), set(&["keep w"]));
     cluster.add(
@@ -348,6 +353,17 @@ fn a_conversion_without_its_service_fails_each_request_for_a_version_that_is_not
     );
     cluster.snapshot.normalise();
     assert_eq!(cluster.rows(&applied("v2")), set(&["delete a"]));
+}
+
+#[test]
+fn a_keyword_that_is_not_judged_leaves_open_what_the_server_says() {
+    let checked = |format: &str| {
+        let mut schema = sizes(&json!([]), &[]);
+        schema["properties"]["size"]["format"] = format.into();
+        schema
+    };
+    assert_eq!(rows_with_schema(&checked("colour"), "b", false), set(&["delete a"]), "the server ignores it");
+    assert_eq!(rows_with_schema(&checked("email"), "b", false), set(&["delete? a"]));
 }
 
 #[test]

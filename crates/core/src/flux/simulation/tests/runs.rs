@@ -95,9 +95,10 @@ fn a_definition_that_gets_another_scope_by_force_loses_its_resources() {
         &*applied.id.kind == "CustomResourceDefinition"
     }
     let definition = |scope: &str| {
+        let versions = json!([{"name": "v1", "served": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]);
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": "widgets.e.com"}, "spec": {"group": "e.com", "scope": scope,
-                "names": {"kind": "Widget", "plural": "widgets"}, "versions": [{"name": "v1", "served": true}]}})
+                "names": {"kind": "Widget", "plural": "widgets"}, "versions": versions}})
     };
     let widget = |namespace: Value| json!({"apiVersion": "e.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": namespace}});
     let files = |scope: &str, more: Value, of_others: Value, own: Vec<Value>| {
