@@ -238,12 +238,7 @@ impl<'s> History<'s> {
 }
 
 /// Returns the number of records that Helm deletes before it records an upgrade.
-pub(crate) fn removed_first(
-    state: &State<'_>,
-    live: &Resource,
-    spec: &Value,
-    known: Option<&ReleaseRecords>,
-) -> usize {
+pub(crate) fn removed_first(state: &State<'_>, live: &Resource, spec: &Value, known: Option<&ReleaseRecords>) -> usize {
     History::read(state, live, spec, known).upgraded().removed.len()
 }
 
