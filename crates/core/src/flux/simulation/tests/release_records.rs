@@ -176,6 +176,9 @@ fn an_upgrade_whose_record_the_server_refuses_deletes_nothing() {
         assert!(reason.contains("sh.helm.release.v1.app.v2") && plan.is_complete(), "{reason}");
     }
     assert_eq!(answered(None, Some(2)).rows(&after), set(&["delete extra"]));
+    let with_values = upgrades::tree("2", &without("extra"), upgrades::spec(json!({"x": 1})));
+    assert_eq!(answered(Some(FULL), Some(1)).plan(&with_values).summary().delete, 0, "no step is recorded");
+    assert_eq!(answered(None, Some(2)).rows(&with_values), set(&["delete? extra"]), "there may be two steps");
 }
 
 #[test]

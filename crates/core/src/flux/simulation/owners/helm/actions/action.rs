@@ -120,6 +120,11 @@ impl ReleaseAction {
         if self.is_unrecorded() {
             self.forgo_remedy();
         }
+        if self.is_unrecorded() && !self.never_begins() {
+            // Nor is a step before the last one recorded.
+            self.has_steps = false;
+            self.interrupted_hooks.clear();
+        }
     }
 
     /// Returns true if it is certain that the action fails before Helm records it. It is tried again without a remedy.
