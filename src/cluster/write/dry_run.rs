@@ -10,7 +10,7 @@ use super::delete::delete;
 use crate::cluster::connection::Cluster;
 use crate::cluster::http::failure::Failure;
 use crate::cluster::read::fetch::object_path;
-use crate::cluster::read::list::check_dry_run;
+use crate::cluster::read::list::{check_dry_run, collection_path};
 use gitops_core::kubernetes::object::{ObjectId, ResourceType};
 use gitops_core::kubernetes::snapshot::Snapshot;
 use gitops_core::plan::Plan;
@@ -47,6 +47,25 @@ pub(crate) async fn apply_dry_run(
     let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
     check_dry_run(text, kind, id).map_err(Failure::unreadable)?;
     serde_json::from_slice(&response.body).map_err(Failure::unreadable)
+}
+
+/// Creates an object on the server without storing it.
+pub(crate) async fn create_dry_run(
+    cluster: &Cluster,
+    kind: &ResourceType,
+    id: &ObjectId,
+    manifest: &Value,
+    manager: &str,
+) -> Result<(), Failure> {
+    let path = collection_path(kind, Some(&id.namespace));
+    let request = Request::post(format!("{path}?dryRun=All&fieldManager={manager}"))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, "application/json")
+        .body(manifest.to_string().into_bytes())
+        .map_err(Failure::of_request)?;
+    let response = cluster.send(request).await?;
+    let text = std::str::from_utf8(&response.body).map_err(Failure::unreadable)?;
+    check_dry_run(text, kind, id).map_err(Failure::unreadable)
 }
 
 /// Sends every deletion as a server dry-run, `parallel` at a time. Returns the refused deletions with the reason.

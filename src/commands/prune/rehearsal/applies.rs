@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Rehearsal, Sender};
 use crate::cluster::read::snapshot::read_pods;
-use crate::cluster::write::dry_run::apply_dry_run;
+use crate::cluster::write::dry_run::{apply_dry_run, create_dry_run};
 use crate::cluster::{Applying, Failure, FailureKind};
 use gitops_core::flux::apply::AppliedObject;
 use gitops_core::flux::apply::dry_run::{
@@ -213,6 +213,24 @@ impl Rehearsal<'_> {
             },
             // Its namespace can be created by the same owner.
             Err(failure) if failure.kind == FailureKind::NotFound => Ok(DryRunResult::of_new_namespace()),
+            Err(failure) => sender.error(&failure).result().ok_or(failure),
+        }
+    }
+
+    /// Returns the answer of the server to the creation of the Secret in which Helm records a release.
+    pub(super) async fn store_record(
+        &self,
+        id: &ObjectId,
+        manifest: &Value,
+        sender: &Sender<'_>,
+    ) -> Result<DryRunResult, Failure> {
+        let Some(kind) = self.snapshot.type_of(id) else { return Ok(DryRunResult::of_new_kind()) };
+        if let Some(missing) = sender.actors.missing_right(&sender.subject, &["create"], kind, id).await {
+            return Ok(DryRunResult::Refused(missing));
+        }
+        let creation = create_dry_run(&sender.subject.cluster, kind, id, manifest, sender.controller.name);
+        match self.request(id, creation).await {
+            Ok(()) => Ok(DryRunResult::Accepted),
             Err(failure) => sender.error(&failure).result().ok_or(failure),
         }
     }

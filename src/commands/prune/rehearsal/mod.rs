@@ -155,6 +155,7 @@ impl<'a> Rehearsal<'a> {
             Request::Create(applied) => self.create(applied, &sender).await,
             Request::Apply { manifest, forces } => self.apply_manifest(question, (manifest, *forces), &sender).await,
             Request::Read => self.read(&question.id, &sender).await,
+            Request::Record(manifest) => self.store_record(&question.id, manifest, &sender).await,
             Request::Delete => match self.snapshot.object(&question.id) {
                 Some(object) => {
                     let result = self.delete(object, &sender).await?;

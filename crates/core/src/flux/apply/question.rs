@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::AppliedObject;
 use super::cause::{Cause, without_denial, without_values};
@@ -54,6 +54,8 @@ pub enum Request {
         /// It takes over fields of other managers, instead of failing with a conflict.
         forces: bool,
     },
+    /// Helm creates the Secret in which it records a release. It is asked about without data.
+    Record(Value),
     Delete,
     /// A template looks the object up; without a name, all objects of its kind.
     Read,
@@ -91,6 +93,7 @@ impl Question {
             Request::ApplyBuilt(applied) => write!(run, "{}", written(applied)),
             Request::Create(applied) => write!(run, "create {}", written(applied)),
             Request::Apply { manifest, forces } => write!(run, "{forces} {manifest}"),
+            Request::Record(manifest) => write!(run, "record {manifest}"),
             Request::Delete => Ok(()),
             Request::Read => write!(run, "read"),
         };
@@ -137,6 +140,14 @@ impl Question {
         Self::new(owner.clone(), controller, account, id, request, is_private || id.is("", "Secret"))
     }
 
+    /// Returns the question about the Secret in which Helm records a release for a HelmRelease with this spec. It has no data, so that
+    /// the message of the server quotes none.
+    pub(crate) fn of_record(owner: &ObjectId, spec: &Value, id: &ObjectId) -> Self {
+        let manifest = json!({"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
+            "metadata": {"name": id.name, "namespace": id.namespace}});
+        Self::new(owner.clone(), HELM_CONTROLLER, named_account(spec), id, Request::Record(manifest), false)
+    }
+
     /// Returns the question about a deletion by a controller of Kubernetes, which has a service account of its own or is the user
     /// of kube-controller-manager.
     pub(crate) fn of_kubernetes(user: &ObjectId, id: &ObjectId, asks_for_user: bool) -> Self {
@@ -161,7 +172,7 @@ impl Question {
     pub(crate) fn hides_live_content(&self) -> bool {
         match &self.request {
             Request::ApplyBuilt(applied) | Request::Create(applied) => applied.live_is_private,
-            Request::Apply { .. } | Request::Delete | Request::Read => self.is_private,
+            Request::Apply { .. } | Request::Record(_) | Request::Delete | Request::Read => self.is_private,
         }
     }
 

@@ -89,7 +89,9 @@ impl<'r> DryRuns<'r> {
                 (request, Some(DryRunAnswer::Missing(gap))) => {
                     let id = match request {
                         Request::ApplyBuilt(applied) | Request::Create(applied) => applied.built.shown_id(),
-                        Request::Apply { .. } | Request::Delete | Request::Read => &question.id,
+                        Request::Apply { .. } | Request::Record(_) | Request::Delete | Request::Read => {
+                            &question.id
+                        },
                     };
                     dry_runs.missing.entry(&gap.subject).or_insert((gap, BTreeSet::new())).1.insert(id);
                     dry_runs.open.push(id.clone());

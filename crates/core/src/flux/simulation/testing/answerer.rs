@@ -156,7 +156,7 @@ impl TestCluster {
                 let refusal = self.creation_refusals.get(&*question.id.name).map(|message| (*message).to_owned());
                 return DryRunAnswer::Result(refusal.map_or(DryRunResult::Created, DryRunResult::Refused));
             }
-            Request::Apply { .. } | Request::Delete | Request::Read => {
+            Request::Apply { .. } | Request::Record(_) | Request::Delete | Request::Read => {
                 let mut refusals = self.deletion_refusals.iter();
                 let refusal = refusals.find(|refusal| {
                     (&refusal.owner, &refusal.id, &refusal.account) == (&owner, &question.id, &question.service_account)
@@ -174,7 +174,7 @@ impl TestCluster {
         let live = self.data.get(&*question.id.name).filter(is_same);
         let (applied, manifest) = match (&question.request, live) {
             (Request::ApplyBuilt(_) | Request::Create(_), None) => return DryRunResult::Created,
-            (Request::Read, _) | (_, None) => return DryRunResult::Accepted,
+            (Request::Read | Request::Record(_), _) | (_, None) => return DryRunResult::Accepted,
             (_, Some(live)) if self.quotes_live => return DryRunResult::Refused(format!("denied: it was {live}")),
             (Request::Create(_), _) => return DryRunResult::Created,
             (Request::Delete, _) => return DryRunResult::Accepted,
@@ -249,7 +249,7 @@ fn quoting(question: &Question) -> DryRunAnswer {
 fn quoted(question: &Question) -> String {
     match &question.request {
         Request::ApplyBuilt(applied) | Request::Create(applied) => format!("denied: {}", applied.built.manifest),
-        Request::Apply { manifest, .. } => format!("denied: {manifest}"),
+        Request::Apply { manifest, .. } | Request::Record(manifest) => format!("denied: {manifest}"),
         Request::Delete | Request::Read => format!("denied: {}", question.id.name),
     }
 }

@@ -9,7 +9,7 @@ use super::releases::{installed, record, tree};
 use super::upgrades::{self, deployed, templates, without};
 use crate::kubernetes::object::{ManagedFieldsEntry, Resource};
 use crate::plan::{Outcome, Plan};
-use crate::testing::{Build, object};
+use crate::testing::{Build, object, resource_type};
 
 /// Returns a record of a revision with these ConfigMaps; without them one that is damaged.
 fn stored(revision: i64, names: Option<&[&str]>) -> Resource {
@@ -139,4 +139,60 @@ fn a_secret_in_the_way_of_its_record_prevents_an_installation() {
     };
     assert_eq!(outcome("sh.helm.release.v1.app.v1"), Outcome::Blocked);
     assert_ne!(outcome("sh.helm.release.v1.app.v2"), Outcome::Blocked);
+}
+
+/// Returns a quota that allows a number of Secrets, of which one exists.
+fn quota(before: u8, after: u8) -> Value {
+    json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": NS},
+        "spec": {"hard": {"count/secrets": after.to_string()}},
+        "status": {"hard": {"count/secrets": before.to_string()}, "used": {"count/secrets": "1"}}})
+}
+
+/// Returns a cluster with a release whose next record gets this answer, under a quota that allows a number of Secrets.
+fn answered(answer: Option<&'static str>, hard: Option<u8>) -> TestCluster {
+    let mut cluster = deployed(upgrades::spec(json!({})));
+    cluster.add(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}}), None);
+    cluster.snapshot.types.push(resource_type("", "ResourceQuota", "resourcequotas", true));
+    if let Some(hard) = hard {
+        cluster.add(&quota(hard, hard), None);
+        cluster.content.insert("few".to_owned(), quota(hard, hard));
+    }
+    cluster.upgrades = Some(answer.map(|message| ("sh.helm.release.v1.app.v2", message)).into_iter().collect());
+    cluster.snapshot.normalise();
+    cluster
+}
+
+const FULL: &str = "secrets \"sh.helm.release.v1.app.v2\" is forbidden: exceeded quota: few, requested: count/secrets=1, \
+    used: count/secrets=1, limited: count/secrets=1";
+
+#[test]
+fn an_upgrade_whose_record_the_server_refuses_deletes_nothing() {
+    let after = upgrades::tree("2", &without("extra"), upgrades::spec(json!({})));
+    let denied = "secrets \"x\" is forbidden: User \"u\" cannot create resource \"secrets\" in API group \"\"";
+    for (answer, hard) in [(FULL, Some(1)), (denied, None)] {
+        let plan = answered(Some(answer), hard).plan(&after);
+        let (outcome, reason) = release(&plan);
+        assert_eq!((outcome, plan.summary().delete), (Outcome::Blocked, 0), "{reason}");
+        assert!(reason.contains("sh.helm.release.v1.app.v2") && plan.is_complete(), "{reason}");
+    }
+    assert_eq!(answered(None, Some(2)).rows(&after), set(&["delete extra"]));
+    let with_values = upgrades::tree("2", &without("extra"), upgrades::spec(json!({"x": 1})));
+    assert_eq!(answered(Some(FULL), Some(1)).plan(&with_values).summary().delete, 0, "no step is recorded");
+    assert_eq!(answered(None, Some(2)).rows(&with_values), set(&["delete? extra"]), "there may be two steps");
+}
+
+#[test]
+fn a_quota_that_the_change_touches_may_have_no_room_for_a_record() {
+    let rows = |cluster: &TestCluster, beside: Vec<Value>| {
+        let mut after = upgrades::tree("2", &without("extra"), upgrades::spec(json!({})));
+        after[0].1.extend(beside);
+        cluster.rows(&after)
+    };
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": NS}});
+    assert_eq!(rows(&answered(None, Some(2)), vec![secret.clone()]), set(&["delete? extra"]));
+    assert_eq!(rows(&answered(None, Some(3)), vec![secret]), set(&["delete extra"]));
+    assert_eq!(rows(&answered(None, None), vec![quota(1, 1)]), set(&["delete? extra"]), "it is new");
+    assert_eq!(rows(&answered(None, Some(5)), vec![quota(5, 1)]), set(&["delete? extra"]), "it is lowered");
+    assert_eq!(rows(&answered(None, Some(5)), vec![quota(5, 3)]), set(&["delete extra"]));
+    assert_eq!(rows(&answered(Some(FULL), Some(1)), vec![quota(1, 5)]), set(&["delete extra"]), "it is raised");
 }

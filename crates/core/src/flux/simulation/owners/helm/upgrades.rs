@@ -209,7 +209,6 @@ fn acted(
     let mut action = upgrade_action(comparison, live, change, renders)?;
     let Renders { old, new, between, later, .. } = renders;
     let is_private = [old, new].into_iter().chain(between).chain(later).any(|rendered| rendered.is_private);
-    let has_consequences = action.can_delete(state);
     let attempt = Attempt {
         kind,
         id,
@@ -219,6 +218,8 @@ fn acted(
         old: Some(old),
         gone: &BTreeSet::new(),
         changes_all: change.changes_all,
+        revision: change.basis.as_ref().map_or_else(|| revision(live), |basis| basis.revision) + 1,
+        steps: 1 + between.len(),
         is_private,
     };
     if let Some(why) = attempt.obstacle(comparison) {
@@ -233,9 +234,7 @@ fn acted(
     if refused_remedy.is_some() {
         action.forgo_remedy();
     }
-    if has_consequences {
-        action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
-    }
+    action.unrecorded_rollback = attempt.unrecorded_rollback(comparison, action.remedy);
     let mut effect = action.effect(state, id);
     if change.basis.is_some() {
         let left = left_behind(state, live, "the record of the release that Helm upgrades does not list it");

@@ -55,6 +55,8 @@ pub(crate) struct ReleaseAction {
     pub(crate) remedied: BTreeMap<ObjectId, Action>,
     /// The dependents of the objects that the remedy uninstalls stay.
     orphans_dependents: bool,
+    /// Condition under which Helm cannot record a rollback, for people.
+    pub(crate) unrecorded_rollback: Option<String>,
     /// The action can fail after it has deleted objects.
     pub(crate) can_fail_later: bool,
     /// It waits until objects are ready before the hooks after it run.
@@ -86,6 +88,7 @@ impl ReleaseAction {
             remedy: Remedy::None,
             remedied: BTreeMap::new(),
             orphans_dependents: false,
+            unrecorded_rollback: None,
             can_fail_later: false,
             waits_for_objects: false,
             does_not_wait: false,
@@ -117,11 +120,25 @@ impl ReleaseAction {
         if self.is_unrecorded() {
             self.forgo_remedy();
         }
+        if self.is_unrecorded() && !self.never_begins() {
+            // Nor is a step before the last one recorded.
+            self.has_steps = false;
+            self.interrupted_hooks.clear();
+        }
     }
 
     /// Returns true if it is certain that the action fails before Helm records it. It is tried again without a remedy.
     pub(crate) fn is_unrecorded(&self) -> bool {
-        self.refused_step.as_ref().is_some_and(|step| step.is_final && step.place.stage == Stage::Prerequisites)
+        self.ends_by(Stage::Record)
+    }
+
+    /// Returns true if it is certain that the action fails before Helm deletes old records.
+    pub(crate) fn never_begins(&self) -> bool {
+        self.ends_by(Stage::Prerequisites)
+    }
+
+    fn ends_by(&self, stage: Stage) -> bool {
+        self.refused_step.as_ref().is_some_and(|step| step.is_final && step.place.stage <= stage)
     }
 
     /// Returns the hook after the objects that the API server refuses, if the action then fails.
@@ -331,6 +348,7 @@ impl ReleaseAction {
         if self.remedy == Remedy::Rollback && self.fails_later() {
             deletion.action = Action::Recreate;
             deletion.remark(format!("the {} then fails, and its rollback creates it again", self.kind.word()));
+            deletion.conditions.extend(self.unrecorded_rollback.clone());
         } else if self.remedy == Remedy::Rollback && self.may_fail_later() {
             deletion.stays_if(format!("a rollback creates it again if the {} fails later", self.kind.word()));
         }
@@ -436,6 +454,7 @@ impl ReleaseAction {
         let mut deletion = self.deletion(ReasonCode::Remedied);
         deletion.action = action;
         deletion.orphans_dependents = self.orphans_dependents && Hook::of_live(object).is_none();
+        deletion.conditions.extend(self.unrecorded_rollback.clone());
         match &self.failure {
             Failure::Always(_) => {}
             Failure::Unexpected if self.fails_later() => {}

@@ -13,21 +13,19 @@ use super::conditions::depends_on;
 use super::dry_runs::{AppliedManifest, Refusal, ReleaseAnswers, ReleaseChanges};
 use super::hook_runs::{FailingHooks, RefusedStep, Stage, StepPlace, hooks_in_order, is_ignored};
 use super::remedies::{Remediation, Remedy};
+use super::storage::Recording;
 use crate::flux::apply::cause::{Cause, Changed};
-use crate::flux::apply::question::{Question, Request};
 use crate::flux::apply::schema::{Fit, Live, validate};
 use crate::flux::apply::update::Update;
 use crate::flux::build::objects::{BuiltObject, defined_kind, kind_of_definition};
 use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::facts::contested_services::contest;
 use crate::flux::simulation::model::node::{Node, Pass};
-use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::flux::simulation::owners::helm::render::rendering::Place;
 use crate::helm::hooks::{Hook, HookEvent, HookFate, in_order};
 use crate::helm::rendered::Rendered;
-use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::{GroupKind, ObjectId, ObjectMetadata, flag_at, group_of, text_at};
 use crate::ownership::schemes::helm::{RELEASE_NAME, RELEASE_NAMESPACE};
 
@@ -98,6 +96,9 @@ pub(crate) struct Attempt<'t> {
     pub(crate) gone: &'t BTreeSet<ObjectId>,
     /// Labels and annotations of all objects change.
     pub(crate) changes_all: bool,
+    /// Revision that Helm records first, and the number of those that it may record.
+    pub(crate) revision: i64,
+    pub(crate) steps: usize,
     pub(crate) is_private: bool,
 }
 
@@ -179,6 +180,11 @@ impl Attempt<'_> {
         let hooks = hooks_in_order(self.spec, self.kind, self.new);
         let ReleaseAnswers { refusal, is_proven, refused_deletions, changes: live_changes } =
             self.ask(comparison, removed, &hooks);
+        let (refused_record, doubt) = match self.recording(comparison) {
+            Recording::Stored => (None, None),
+            Recording::Doubtful(why) => (None, Some(why)),
+            Recording::Refused(refused) => (Some(refused), None),
+        };
         // The first refusal ends the action.
         let replaced = hooks.iter().filter(|(_, _, hook)| hook.is_deleted_first());
         let mut refused_hooks =
@@ -194,12 +200,13 @@ impl Attempt<'_> {
         let by_hooks = refused_hooks.next().into_iter().chain(unplaced_hooks.next()).chain(existing_hooks.next());
         let all = refusal.into_iter().chain(by_hooks);
         let first = all.min_by_key(|refusal| refusal.place);
-        let refused_step = first.map(|Refusal { place, id, message }| {
+        let by_step = first.map(|Refusal { place, id, message }| {
             let is_final =
                 !(self.is_retried_without(comparison.state(), &id) || self.may_be_mended(comparison, &id, &message));
             let is_ignored = is_ignored(self.spec, self.kind, place);
             RefusedStep { id, place, message, is_final, is_ignored }
         });
+        let refused_step = refused_record.into_iter().chain(by_step).min_by_key(|refused| refused.place);
         let failure = match refused_step.as_ref().filter(|refused| refused.place.stage <= Stage::Objects) {
             Some(RefusedStep { id, message, is_final: true, .. }) => Failure::Always(format!("{id}: {message}")),
             Some(RefusedStep { id, message, .. }) => Failure::Now(format!("{id}: {message}")),
@@ -209,7 +216,7 @@ impl Attempt<'_> {
             None if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
             None => {
                 let contested = || self.contested(comparison.state());
-                let why = self.failing_step(comparison.state()).or_else(contested);
+                let why = self.failing_step(comparison.state()).or_else(contested).or(doubt);
                 why.map_or(Failure::Unexpected, Failure::Possible)
             }
         };
@@ -218,27 +225,6 @@ impl Attempt<'_> {
             (id, RefusedDeletion { message, is_final })
         });
         Expected { failure, refused_step, refused_deletions: refused_deletions.collect(), live_changes }
-    }
-
-    /// Returns the condition under which the service account of the release may not write the Secret in which Helm records the
-    /// action, which then does nothing, for people; `None` if it may. The API server is asked about an apply, and Helm creates it.
-    pub(crate) fn unrecorded(&self, comparison: &mut Comparison<'_, '_, '_>) -> Option<String> {
-        let ReleaseTarget { name, storage_namespace, .. } = &self.place.target;
-        let record = format!("sh.helm.release.v1.{name}.new");
-        let id = ObjectId::new("", "Secret", storage_namespace, &record).in_cluster(self.place.cluster.as_ref());
-        let account = comparison.state().release_account(self.spec)?.to_owned();
-        if self.is_private || comparison.state().live_object(&id.namespace_object()).is_none() {
-            return None;
-        }
-        let manifest = json!({"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
-            "metadata": {"name": id.name, "namespace": id.namespace}});
-        let request = Request::Apply { manifest, forces: false };
-        let question = Question::of_owner(self.id, self.spec, &id, request, self.is_private);
-        let Verdict::Refused(_) = comparison.derivation.ask(question) else { return None };
-        Some(format!(
-            "it stays if the account {account} may not create Secrets in {storage_namespace}, where Helm records the {}",
-            self.kind.word()
-        ))
     }
 
     /// Returns a kind of the release whose definition the change may delete. Helm then cannot read the deployed manifest.
@@ -396,7 +382,7 @@ impl Attempt<'_> {
     }
 
     /// Returns true if helm-controller creates a namespace before it installs the release.
-    fn creates_first(&self, namespace: &ObjectId) -> bool {
+    pub(super) fn creates_first(&self, namespace: &ObjectId) -> bool {
         *self.place.target.namespace == *namespace.name && self.creates_namespace()
     }
 
@@ -583,11 +569,13 @@ impl Attempt<'_> {
     }
 
     /// Returns true if the change itself creates, changes or deletes what the refusal of an object depends on.
-    fn may_be_mended(&self, comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, message: &str) -> bool {
+    pub(super) fn may_be_mended(&self, comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, message: &str) -> bool {
         let state = comparison.state();
         let (cause, definition) = (Cause::of(message), definition_of(state, id));
+        let counts_secrets = cause == Cause::Quota && id.is("", "Secret");
         let decides = |other: &ObjectId, is_deleted: bool| {
             cause.depends_on(message, id, definition.as_ref(), &Changed { id: other, is_deleted })
+                && (!counts_secrets || other.is("", "Secret") || other.is("", "ResourceQuota"))
         };
         let objects = state.nodes.iter().flat_map(|node: &Node| &node.passes).filter_map(Pass::applied_objects);
         let deciding = objects.flat_map(BTreeMap::keys).filter(|other| decides(other, false));

@@ -22,6 +22,8 @@ pub(crate) const REPLACEMENT_REFUSED: &str = "it is deleted, and the API server 
 pub(crate) enum Stage {
     /// Definitions in `crds/`, and the namespace of a new release.
     Prerequisites,
+    /// The Secret in which Helm records the action.
+    Record,
     HooksBefore,
     Objects,
     HooksAfter,

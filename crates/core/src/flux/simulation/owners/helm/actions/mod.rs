@@ -10,3 +10,4 @@ pub(crate) mod failure;
 pub(crate) mod hook_runs;
 pub(crate) mod records;
 pub(crate) mod remedies;
+mod storage;

@@ -237,6 +237,11 @@ impl<'s> History<'s> {
     }
 }
 
+/// Returns the number of records that Helm deletes before it records an upgrade.
+pub(crate) fn removed_first(state: &State<'_>, live: &Resource, spec: &Value, known: Option<&ReleaseRecords>) -> usize {
+    History::read(state, live, spec, known).upgraded().removed.len()
+}
+
 /// Returns the deletions of records by an upgrade, also one that fails, and by its retries and rollbacks.
 pub(crate) fn outdated_records(
     state: &State<'_>,
@@ -245,7 +250,7 @@ pub(crate) fn outdated_records(
     known: Option<&ReleaseRecords>,
     action: &ReleaseAction,
 ) -> BTreeMap<ObjectId, OwnerDeletion> {
-    if action.is_unrecorded() {
+    if action.never_begins() {
         return BTreeMap::new();
     }
     let history = History::read(state, live, spec, known);
@@ -253,7 +258,8 @@ pub(crate) fn outdated_records(
     let mut removed: BTreeMap<&ObjectId, Option<&str>> = first.removed.iter().map(|id| (*id, None)).collect();
     let fails_always = matches!(action.failure, Failure::Always(_)) && !action.has_steps;
     let condition = (!fails_always && !action.fails_later()).then_some("it stays unless the upgrade fails");
-    if action.failure != Failure::Unexpected || action.may_fail_later() {
+    let may_fail = action.failure != Failure::Unexpected || action.may_fail_later();
+    if may_fail && !action.is_unrecorded() {
         let failed = failed(history, &state.input.helm_controller, spec, action.remedy);
         failed.removed.into_iter().for_each(|id| _ = removed.entry(id).or_insert(condition));
     }

@@ -72,6 +72,8 @@ impl Installed<'_> {
             old: None,
             gone,
             changes_all: false,
+            revision: 1,
+            steps: 1,
             is_private: self.new.is_private,
         }
     }
@@ -157,7 +159,6 @@ pub(crate) fn prepared(
         if attempt.refused_remedy(comparison, action.remedy).is_some() {
             action.forgo_remedy();
         }
-        action.waits = action.waits.or_else(|| attempt.unrecorded(comparison));
     }
     Ok(Ok(action))
 }
