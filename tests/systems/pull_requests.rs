@@ -1,5 +1,5 @@
-//! action/, ci/ and the script that both run: checked by linters, run on the recorded cluster with a scripted forge, and
-//! run by act and gitlab-ci-local.
+//! action/, ci/ and the script that both run: checked by linters, run on the recorded cluster with a scripted forge,
+//! and run by act and gitlab-ci-local.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! YAML of others, read in bounded time.
 //!
-//! The time of the parser grows with the product of length and depth of `[` and `{`, and it has no limit before it is done.
-//! So the depth is measured first, with a parser of the same grammar that reports one event at a time.
+//! The time of the parser grows with the product of length and depth of `[` and `{`, and it has no limit before it is
+//! done. So the depth is measured first, with a parser of the same grammar that reports one event at a time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -57,7 +57,8 @@ pub fn check_depth(text: &str) -> Result<(), Exceeded> {
     })
 }
 
-/// Calls `visit` with the events of a text, up to the first error of either. The parser panics at the tags of [`has_tag_beside_comma`].
+/// Calls `visit` with the events of a text, up to the first error of either. The parser panics at the tags of
+/// [`has_tag_beside_comma`].
 fn visit_events<E>(text: &str, mut visit: impl FnMut(EventData) -> Result<(), E>) -> Result<(), E> {
     // It panics at a block scalar without a line end, too.
     let text = format!("{text}\n");
@@ -101,7 +102,8 @@ fn number_of_aliases(text: &str) -> usize {
     if words_after(text, b'&').next().is_none() { 0 } else { words_after(text, b'*').count() }
 }
 
-/// Returns the places at which a word can begin with this mark. The parser also takes line ends beyond ASCII, such as U+0085.
+/// Returns the places at which a word can begin with this mark. The parser also takes line ends beyond ASCII, such as
+/// U+0085.
 fn words_after(text: &str, mark: u8) -> impl Iterator<Item = usize> {
     let bytes = text.as_bytes();
     (0..bytes.len()).filter(move |at| bytes[*at] == mark).filter(|at| {
@@ -156,7 +158,8 @@ impl AliasCount {
     }
 }
 
-/// Returns true if a word that may be a tag contains a comma or a bracket. Parsers end such a tag at different characters.
+/// Returns true if a word that may be a tag contains a comma or a bracket. Parsers end such a tag at different
+/// characters.
 pub(crate) fn has_tag_beside_comma(text: &str) -> bool {
     text.match_indices('!').any(|(at, _)| {
         let may_begin = text[..at].chars().next_back().is_none_or(|c| c.is_whitespace() || ",[]{}:?-".contains(c));
@@ -182,8 +185,8 @@ pub fn results<'t, T: Deserialize<'t>>(
     Ok(serde_yaml::Deserializer::from_str(text).map(|document| T::deserialize(document)))
 }
 
-/// Returns the texts of the documents in the output of kustomize or helm, where a line `---` separates them. Empty ones are
-/// left out.
+/// Returns the texts of the documents in the output of kustomize or helm, where a line `---` separates them. Empty ones
+/// are left out.
 pub(crate) fn split(text: &str) -> impl Iterator<Item = String> {
     let lines: Vec<&str> = text.lines().collect();
     let documents: Vec<String> = lines
@@ -201,8 +204,8 @@ pub(crate) fn only_document<T: for<'de> Deserialize<'de>>(text: &str) -> Result<
     all.pop().filter(|_| all.is_empty()).ok_or_else(|| "it must be one YAML document".to_owned())
 }
 
-/// Returns a key that a mapping of a document has twice. Parsers in Go refuse that, and the one used here takes the last value. Returns
-/// none of a text that is not YAML.
+/// Returns a key that a mapping of a document has twice. Parsers in Go refuse that, and the one used here takes the
+/// last value. Returns none of a text that is not YAML.
 ///
 /// Source: github.com/go-yaml/yaml v3.0.1 `decode.go`, `uniqueKeys`: scalars are compared as written.
 pub(crate) fn repeated_key(document: &str) -> Option<String> {
@@ -241,7 +244,8 @@ pub(crate) fn repeated_key(document: &str) -> Option<String> {
     found.err()
 }
 
-/// Reads a text with one document. Merge keys (`<<: *defaults`) are followed, as Helm, kustomize and the controllers do.
+/// Reads a text with one document. Merge keys (`<<: *defaults`) are followed, as Helm, kustomize and the controllers
+/// do.
 pub fn document(text: &str) -> Result<Value, YamlError> {
     check_depth(text)?;
     check_aliases(text)?;
@@ -252,7 +256,8 @@ pub fn document(text: &str) -> Result<Value, YamlError> {
     Ok(value)
 }
 
-/// Replaces the merge keys of all mappings by what they add. A key of the mapping itself wins, then one of an earlier entry.
+/// Replaces the merge keys of all mappings by what they add. A key of the mapping itself wins, then one of an earlier
+/// entry.
 fn merge(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(merge),

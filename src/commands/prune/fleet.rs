@@ -219,8 +219,8 @@ pub(crate) async fn run(args: &PruneArgs, clusters: Vec<NamedCluster>, session: 
     show_fleet(&fleet, &selecting, judged, args, session)
 }
 
-/// Does the tasks on several threads, and returns their results in the same order. A plan is mostly computation, which would
-/// keep other tasks of its thread waiting.
+/// Does the tasks on several threads, and returns their results in the same order. A plan is mostly computation, which
+/// would keep other tasks of its thread waiting.
 fn on_threads<T: Send, R: Send>(tasks: Vec<T>, task: impl AsyncFn(T) -> R + Sync) -> Vec<R> {
     let (runtime, number) = (Handle::current(), tasks.len());
     let queue = Mutex::new(tasks.into_iter().enumerate());
@@ -293,7 +293,8 @@ fn print_messages(messages: &[(String, Vec<String>)], fleet: &Fleet, session: &m
     }
 }
 
-/// Shows the answer, and returns its exit code: the gravest of all clusters. `selecting` are the flags that select each of them.
+/// Shows the answer, and returns its exit code: the gravest of all clusters. `selecting` are the flags that select each
+/// of them.
 fn show_fleet(
     fleet: &Fleet,
     selecting: &BTreeMap<String, String>,

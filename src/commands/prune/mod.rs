@@ -1,5 +1,5 @@
-//! `prune`: what is leaked in the cluster, what Flux will do with a working tree, and what the systems without an inventory
-//! would delete. `execution` shows and executes the plans of all of them.
+//! `prune`: what is leaked in the cluster, what Flux will do with a working tree, and what the systems without an
+//! inventory would delete. `execution` shows and executes the plans of all of them.
 
 pub mod applyset;
 pub mod args;
@@ -201,8 +201,8 @@ impl PruneArgs {
     }
 }
 
-/// Shows what Flux will do with a tree and then with further revisions of it. An exceeded limit or a rule that denies one of
-/// the plans decides the exit code.
+/// Shows what Flux will do with a tree and then with further revisions of it. An exceeded limit or a rule that denies
+/// one of the plans decides the exit code.
 async fn preview_steps(
     args: &PruneArgs,
     policy: Option<&PolicyFile<'_>>,
@@ -228,8 +228,8 @@ async fn preview_steps(
     conclude(&plans, failed, execution, &args.tree.handover_flags(session.connection.namespace.as_deref()), session)
 }
 
-/// Plans what Flux will do with a tree. Also returns the error of a policy that cannot be evaluated, and the values of Secrets
-/// that messages about the cluster can show.
+/// Plans what Flux will do with a tree. Also returns the error of a policy that cannot be evaluated, and the values of
+/// Secrets that messages about the cluster can show.
 async fn plan_tree(
     args: &PruneArgs,
     policy: Option<&PolicyFile<'_>>,
@@ -291,8 +291,8 @@ pub(super) fn show_again(file: &Path, args: &ExecutionArgs, session: &mut Sessio
     })
 }
 
-/// Reports what is wrong with plans for controllers that were shown, each with the beginning of its messages, and returns the
-/// exit code. `flags` are those of a `handover` of the same checkout.
+/// Reports what is wrong with plans for controllers that were shown, each with the beginning of its messages, and
+/// returns the exit code. `flags` are those of a `handover` of the same checkout.
 fn conclude(
     plans: &[(String, &FinishedPlan)],
     judged: Result<()>,

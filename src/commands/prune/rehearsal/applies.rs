@@ -109,8 +109,8 @@ impl Rehearsal<'_> {
         })
     }
 
-    /// Returns the finalizer that keeps an object terminating after its deletion: a foreign one, that of a claim for as long as a
-    /// Pod on a node mounts it, or that of a bound volume.
+    /// Returns the finalizer that keeps an object terminating after its deletion: a foreign one, that of a claim for as
+    /// long as a Pod on a node mounts it, or that of a bound volume.
     async fn holding_finalizer(&self, object: &ObjectMetadata, sender: &Sender<'_>) -> Option<String> {
         if let Some(foreign) = foreign_finalizers(object).next() {
             return Some(foreign.to_owned());
@@ -158,8 +158,8 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// Validates an object of a namespace that does not exist yet, in the namespace of its Kustomization. Only an invalid
-    /// object is refused everywhere: policies and quotas of the new namespace are not known.
+    /// Validates an object of a namespace that does not exist yet, in the namespace of its Kustomization. Only an
+    /// invalid object is refused everywhere: policies and quotas of the new namespace are not known.
     async fn validate_elsewhere(
         &self,
         applied: &AppliedObject,
@@ -182,8 +182,8 @@ impl Rehearsal<'_> {
         }
     }
 
-    /// Returns the answer of the server to the apply of a manifest by another controller than kustomize-controller, which takes over
-    /// fields of other managers or not.
+    /// Returns the answer of the server to the apply of a manifest by another controller than kustomize-controller,
+    /// which takes over fields of other managers or not.
     pub(super) async fn apply_manifest(
         &self,
         question: &Question,

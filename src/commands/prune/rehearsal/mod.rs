@@ -220,8 +220,8 @@ impl<'a> Rehearsal<'a> {
         Some(format!("dry-runs need the right to get, patch and delete; --offline plans without them; {hint}"))
     }
 
-    /// Sends one request about an object, unless its server stopped answering. Then all further requests fail in the same
-    /// way.
+    /// Sends one request about an object, unless its server stopped answering. Then all further requests fail in the
+    /// same way.
     async fn request<T>(&self, id: &ObjectId, request: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         if let Some(failure) = self.broken.lock().unwrap_or_else(PoisonError::into_inner).get(&id.cluster) {
             return Err(failure.clone());

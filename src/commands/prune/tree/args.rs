@@ -116,7 +116,8 @@ pub struct CheckoutOptions {
 }
 
 impl CheckoutOptions {
-    /// Returns the flags that select a checkout and what it is planned with, each after a space, for a command that goes on.
+    /// Returns the flags that select a checkout and what it is planned with, each after a space, for a command that
+    /// goes on.
     pub(crate) fn flags(&self, repo: Option<&Path>) -> String {
         let [kustomize, helm, flux_operator, charts] = [&self.kustomize, &self.helm, &self.flux_operator, &self.charts]
             .map(|path| path.as_ref().map(|path| path.display().to_string()));
@@ -144,7 +145,8 @@ impl CheckoutOptions {
 }
 
 impl TreeArgs {
-    /// Returns the flags with which `handover` compares the same checkout, and reads no more than `namespace` if that is given.
+    /// Returns the flags with which `handover` compares the same checkout, and reads no more than `namespace` if that
+    /// is given.
     pub(in crate::commands::prune) fn handover_flags(&self, namespace: Option<&str>) -> String {
         let options = &self.options;
         let read = namespace.map(|name| format!(" -n {}", shell_word(name))).unwrap_or_default();

@@ -140,16 +140,16 @@ impl Question {
         Self::new(owner.clone(), controller, account, id, request, is_private || id.is("", "Secret"))
     }
 
-    /// Returns the question about the Secret in which Helm records a release for a HelmRelease with this spec. It has no data, so that
-    /// the message of the server quotes none.
+    /// Returns the question about the Secret in which Helm records a release for a HelmRelease with this spec. It has
+    /// no data, so that the message of the server quotes none.
     pub(crate) fn of_record(owner: &ObjectId, spec: &Value, id: &ObjectId) -> Self {
         let manifest = json!({"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
             "metadata": {"name": id.name, "namespace": id.namespace}});
         Self::new(owner.clone(), HELM_CONTROLLER, named_account(spec), id, Request::Record(manifest), false)
     }
 
-    /// Returns the question about a deletion by a controller of Kubernetes, which has a service account of its own or is the user
-    /// of kube-controller-manager.
+    /// Returns the question about a deletion by a controller of Kubernetes, which has a service account of its own or
+    /// is the user of kube-controller-manager.
     pub(crate) fn of_kubernetes(user: &ObjectId, id: &ObjectId, asks_for_user: bool) -> Self {
         let account = Some(&*user.name).filter(|_| !user.namespace.is_empty());
         let is_private = id.is("", "Secret");
@@ -157,8 +157,8 @@ impl Question {
         Self { asks_for_user, ..own }
     }
 
-    /// Returns the same question about an object whose live content can hold values of Secrets: no message about it and nothing of
-    /// its content is shown.
+    /// Returns the same question about an object whose live content can hold values of Secrets: no message about it and
+    /// nothing of its content is shown.
     pub(crate) fn about_private(self) -> Self {
         let Self { owner, controller, service_account, id, mut request, asks_for_user, .. } = self;
         if let Request::ApplyBuilt(applied) | Request::Create(applied) = &mut request {
@@ -197,8 +197,8 @@ impl Question {
         }
     }
 
-    /// Returns false if a controller of Kubernetes can get another answer than somebody else: a rule looks at who asks, or a webhook
-    /// refuses it, which may do so.
+    /// Returns false if a controller of Kubernetes can get another answer than somebody else: a rule looks at who asks,
+    /// or a webhook refuses it, which may do so.
     pub fn is_answered_to_anybody(&self, result: &DryRunResult) -> bool {
         let is_by_webhook = matches!(result, DryRunResult::Refused(message) if Cause::of(message) == Cause::Webhook);
         self.controller != KUBE_CONTROLLER_MANAGER || !(self.asks_for_user || is_by_webhook)

@@ -89,9 +89,7 @@ impl<'r> DryRuns<'r> {
                 (request, Some(DryRunAnswer::Missing(gap))) => {
                     let id = match request {
                         Request::ApplyBuilt(applied) | Request::Create(applied) => applied.built.shown_id(),
-                        Request::Apply { .. } | Request::Record(_) | Request::Delete | Request::Read => {
-                            &question.id
-                        },
+                        Request::Apply { .. } | Request::Record(_) | Request::Delete | Request::Read => &question.id,
                     };
                     dry_runs.missing.entry(&gap.subject).or_insert((gap, BTreeSet::new())).1.insert(id);
                     dry_runs.open.push(id.clone());
@@ -148,8 +146,8 @@ impl<'r> DryRuns<'r> {
         deletions.push(DeletionRefusal { owner, account, id: question.id.clone(), message });
     }
 
-    /// Keeps the results of the last runs, which are those that the plan shows, and the updates of those that may come before a
-    /// suspension.
+    /// Keeps the results of the last runs, which are those that the plan shows, and the updates of those that may come
+    /// before a suspension.
     pub(super) fn retain_last_runs(&mut self, runs: &LastRuns<'_>, before_suspension: &RunsBeforeSuspension<'_>) {
         let possible = self.applied.iter().filter_map(|answered| {
             let applied = answered.applied;
@@ -270,8 +268,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Adds the row of an object about which the server gives another answer on a condition. What is new or deleted by force
-    /// has a row, which is a race.
+    /// Adds the row of an object about which the server gives another answer on a condition. What is new or deleted by
+    /// force has a row, which is a race.
     fn add_open(&mut self, applied: &AppliedObject, result: &DryRunResult, condition: &str) {
         let (action, reason) = match result {
             DryRunResult::Updated(Update { reason, .. }) => (Action::Update, reason.clone()),

@@ -1,6 +1,8 @@
-//! Metadata of custom resources and of the resources inside of them, which the server validates whatever the schema says.
+//! Metadata of custom resources and of the resources inside of them, which the server validates whatever the schema
+//! says.
 //!
-//! Source: `apimachinery/pkg/api/validation/objectmeta.go`, and `apiextensions-apiserver/pkg/apiserver/schema/objectmeta`.
+//! Source: `apimachinery/pkg/api/validation/objectmeta.go`, and
+//! `apiextensions-apiserver/pkg/apiserver/schema/objectmeta`.
 
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 //! later, so a dry-run cannot tell.
 //!
 //! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/registry/customresource/strategy.go`, and
-//! `pkg/apiserver/schema/defaulting`. A value that stays as it is may be invalid, except for a rule that compares it with itself.
-//! What is not decided here, also each keyword that nothing here knows, is unknown and never accepted.
+//! `pkg/apiserver/schema/defaulting`. A value that stays as it is may be invalid, except for a rule that compares it
+//! with itself. What is not decided here, also each keyword that nothing here knows, is unknown and never accepted.
 
 mod fit;
 mod formats;

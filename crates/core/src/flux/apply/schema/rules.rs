@@ -58,7 +58,8 @@ impl Rules {
         Self { is_update, is_whole, steps: Cell::new(MAX_STEPS) }
     }
 
-    /// Evaluates the rules for a value in place of an old one. Errors about what is a part of something that stays are tolerated.
+    /// Evaluates the rules for a value in place of an old one. Errors about what is a part of something that stays are
+    /// tolerated.
     pub(super) fn value(&self, value: &Value, old: Option<&Value>, schema: &Value, pointer: &str, stays: bool) -> Fit {
         let stays = stays || old == Some(value);
         let mut fit = self.own(value, old, schema, pointer, stays);
@@ -83,7 +84,8 @@ impl Rules {
         fit
     }
 
-    /// Evaluates the rules of a schema itself. Of an object that is merged with an unknown one, only single values are known.
+    /// Evaluates the rules of a schema itself. Of an object that is merged with an unknown one, only single values are
+    /// known.
     fn own(&self, value: &Value, old: Option<&Value>, schema: &Value, pointer: &str, stays: bool) -> Fit {
         let is_known = self.is_whole || !(value.is_object() || value.is_array());
         let mut fit = Fit::Valid;
@@ -92,7 +94,8 @@ impl Rules {
             let is_optional = rule["optionalOldSelf"] == true;
             let compares = text.contains("oldSelf");
             let has_no_old_value = !self.is_update || (self.is_whole && old.is_none());
-            // Such a rule is asked only about a value that replaces another one, and each other rule only about a new value.
+            // Such a rule is asked only about a value that replaces another one, and each other rule only about a new
+            // value.
             if compares && has_no_old_value && !is_optional || !compares && stays {
                 continue;
             }
@@ -136,8 +139,8 @@ impl Rules {
     }
 }
 
-/// Returns a value as rules see it; `None` if they see another type than there is here. `is_special` becomes true if equality has a
-/// meaning of its own for it.
+/// Returns a value as rules see it; `None` if they see another type than there is here. `is_special` becomes true if
+/// equality has a meaning of its own for it.
 fn seen(value: &Value, schema: &Value, is_special: &mut bool) -> Option<Value> {
     match value {
         Value::Object(fields) => {
@@ -225,7 +228,8 @@ fn compares_in(entry: &EntryExpr) -> bool {
     }
 }
 
-/// Returns true if a value is neither a list nor an object, and so is what it is compared with, or if a loop collects its result in it.
+/// Returns true if a value is neither a list nor an object, and so is what it is compared with, or if a loop collects
+/// its result in it.
 fn is_single(node: &Node) -> bool {
     match &node.expr {
         Expr::Literal(_) => true,

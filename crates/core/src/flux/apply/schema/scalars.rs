@@ -74,8 +74,8 @@ fn pattern_fit(text: &str, value: &Value, schema: &Value, pointer: &str) -> Fit 
     }
 }
 
-/// Returns true if Go matches a text with a pattern as it is matched here: its classes have only ASCII letters and digits, and know
-/// neither operators nor other classes inside.
+/// Returns true if Go matches a text with a pattern as it is matched here: its classes have only ASCII letters and
+/// digits, and know neither operators nor other classes inside.
 fn is_alike(pattern: &str, text: &str) -> bool {
     let has_classes = ["\\d", "\\w", "\\s", "\\b", "\\D", "\\W", "\\S", "\\B", "(?"];
     if !text.is_ascii() && has_classes.iter().any(|class| pattern.contains(class)) {

@@ -1,5 +1,5 @@
-//! The patch that the server makes of a manifest with the schema: types, fields and the keys of lists. What does not fit is never
-//! tolerated.
+//! The patch that the server makes of a manifest with the schema: types, fields and the keys of lists. What does not
+//! fit is never tolerated.
 //!
 //! Source: structured-merge-diff v6 `typed/validate.go`, and `apiextensions-apiserver/pkg/apiserver/schema/objectmeta`.
 

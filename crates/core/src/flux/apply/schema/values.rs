@@ -1,6 +1,7 @@
 //! Validation of values by the keywords of a schema. A value that stays as it is may be invalid.
 //!
-//! Source: `kube-openapi/pkg/validation/validate`, and `apiextensions-apiserver/pkg/apiserver/validation/ratcheting.go`.
+//! Source: `kube-openapi/pkg/validation/validate`, and
+//! `apiextensions-apiserver/pkg/apiserver/validation/ratcheting.go`.
 
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,8 @@
 //! Definitions that the change applies: what their schemas make of resources, and conversions that nobody answers.
 //!
-//! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`: each request for another
-//! version than the stored one is converted, and so is what was stored in another one; both fail without an answer.
+//! Source: Kubernetes v1.36.3 `apiextensions-apiserver/pkg/apiserver/conversion/webhook_converter.go`: each request for
+//! another version than the stored one is converted, and so is what was stored in another one; both fail without an
+//! answer.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -86,8 +87,8 @@ impl Premises<'_, '_> {
         }
     }
 
-    /// Returns the standing of an object about which the definition has keywords that are not decided here. Of those that it had before,
-    /// the dry-run tells.
+    /// Returns the standing of an object about which the definition has keywords that are not decided here. Of those
+    /// that it had before, the dry-run tells.
     fn in_doubt(&self, definition: &Event, object: &AppliedObject, mut doubts: BTreeSet<Doubt>) -> Standing {
         let is_new_kind = self.world.state.input.snapshot.type_of(&object.id).is_none();
         if let Some(Fit::Unknown(known)) =
@@ -110,8 +111,8 @@ impl Premises<'_, '_> {
         Some(Cow::Owned(json!({"spec": spec})))
     }
 
-    /// Returns what the server refuses: with force, the controller deletes what it may not change. `None` if it is not known what
-    /// becomes of it then.
+    /// Returns what the server refuses: with force, the controller deletes what it may not change. `None` if it is not
+    /// known what becomes of it then.
     fn refused(
         &self,
         object: &AppliedObject,
@@ -132,7 +133,8 @@ impl Premises<'_, '_> {
         }
     }
 
-    /// Returns the standing of an answer that is another one once a definition is applied. A resource comes after its definition.
+    /// Returns the standing of an answer that is another one once a definition is applied. A resource comes after its
+    /// definition.
     fn after_applied(&self, definition: &Event, object: &AppliedObject, result: DryRunResult) -> Standing {
         let message = match &result {
             DryRunResult::Refused(message) | DryRunResult::Recreated(message) | DryRunResult::DeletedOnly(message) => {
@@ -178,9 +180,9 @@ impl Premises<'_, '_> {
         }
     }
 
-    /// Returns why the server cannot convert a resource once a definition is applied: the Service of its webhook does not exist and
-    /// the change does not create it, or the change names an address. A resource is converted if it is sent in another version than the
-    /// stored one, or was stored in another one.
+    /// Returns why the server cannot convert a resource once a definition is applied: the Service of its webhook does
+    /// not exist and the change does not create it, or the change names an address. A resource is converted if it is
+    /// sent in another version than the stored one, or was stored in another one.
     fn unanswered_conversion(&self, definition: &Event, id: &ObjectId, version: &str) -> Option<Unanswered> {
         let manifest = definition.manifest()?;
         let conversion = manifest.pointer("/spec/conversion").filter(|it| it["strategy"] == "Webhook")?;

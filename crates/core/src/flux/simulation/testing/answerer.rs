@@ -1,5 +1,5 @@
-//! Scripted answers to everything that a preview asks: functions in place of the programs, and an API server that refuses
-//! what a test says.
+//! Scripted answers to everything that a preview asks: functions in place of the programs, and an API server that
+//! refuses what a test says.
 
 use std::sync::Arc;
 
@@ -167,8 +167,8 @@ impl TestCluster {
         DryRunAnswer::Result(refusal.map_or(DryRunResult::Accepted, DryRunResult::Refused))
     }
 
-    /// Returns a refusal that quotes the live object, or the difference that an apply makes. Another manager than the controller
-    /// owns all fields of the live object.
+    /// Returns a refusal that quotes the live object, or the difference that an apply makes. Another manager than the
+    /// controller owns all fields of the live object.
     fn about_live(&self, question: &Question) -> DryRunResult {
         let is_same = |live: &&Value| live["kind"] == *question.id.kind && self.snapshot.object(&question.id).is_some();
         let live = self.data.get(&*question.id.name).filter(is_same);
@@ -277,9 +277,10 @@ pub(crate) fn joined(run: &Run) -> Result<String, BuildFailure> {
     Ok(text)
 }
 
-/// Joins the templates of a chart, in place of helm: without those that the value `off` lists, and without `if-cog.yaml` if no
-/// Cog is defined. Fails at a template `fail.yaml`, does not end at `endless.yaml`, and fails at an object whose name begins with `fail `. A template `lookup.yaml` looks up the ConfigMap `found`, and is not
-/// rendered if that exists; `lookup-kind.yaml` looks up an object of the kind that the value `n` names.
+/// Joins the templates of a chart, in place of helm: without those that the value `off` lists, and without
+/// `if-cog.yaml` if no Cog is defined. Fails at a template `fail.yaml`, does not end at `endless.yaml`, and fails at an
+/// object whose name begins with `fail `. A template `lookup.yaml` looks up the ConfigMap `found`, and is not rendered
+/// if that exists; `lookup-kind.yaml` looks up an object of the kind that the value `n` names.
 fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
     let values: Vec<Value> = run.values.iter().filter_map(|text| crate::yaml::document(text.reveal()).ok()).collect();
     let off = values.iter().rev().find_map(|values| values.get("off").cloned());
@@ -352,7 +353,8 @@ fn with_value(text: &str, variable: &str, [begin, end]: [&str; 2], value: &str) 
     })
 }
 
-/// Generates the resources of a ResourceSet for each input, in place of flux-operator. Only `<< inputs.KEY >>` is replaced.
+/// Generates the resources of a ResourceSet for each input, in place of flux-operator. Only `<< inputs.KEY >>` is
+/// replaced.
 pub(crate) fn expanded(run: &SetRun) -> Result<String, String> {
     let manifest: Value = serde_json::from_str(run.manifest.reveal()).unwrap();
     let (spec, inputs) = (&manifest["spec"], &manifest["spec"]["inputs"]);

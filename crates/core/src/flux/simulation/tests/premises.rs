@@ -165,8 +165,8 @@ fn common_metadata_overwrites_marks() {
     assert!(!created(&after("disabled")));
 }
 
-/// Plays a preview after the Kustomizations were built again as they were applied. Returns its plan, and the names of the
-/// objects that the API server is asked about.
+/// Plays a preview after the Kustomizations were built again as they were applied. Returns its plan, and the names of
+/// the objects that the API server is asked about.
 pub(super) fn verified(cluster: &TestCluster, files: &Files) -> (Plan, BTreeSet<String>) {
     verified_with(cluster, files, Some(DryRunScope::default()))
 }

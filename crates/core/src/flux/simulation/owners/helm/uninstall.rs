@@ -80,8 +80,8 @@ pub(super) struct Uninstall<'u> {
 }
 
 /// Returns what the finalizer of a deleted HelmRelease deletes: the objects of its release, Helm's records of it unless
-/// `uninstall.keepHistory` is set, and its HelmChart. If the server refuses one deletion, Helm deletes the other objects, and
-/// neither its records nor the HelmChart.
+/// `uninstall.keepHistory` is set, and its HelmChart. If the server refuses one deletion, Helm deletes the other
+/// objects, and neither its records nor the HelmChart.
 pub(super) fn deleted(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Effect {
     let mut effect = Effect { unknown: unknown(state, release), ..Effect::default() };
     let skipped = skipped(state, release, consequences);
@@ -165,8 +165,8 @@ pub(super) fn restarted(state: &State<'_>, id: &ObjectId, effect: &Effect) -> BT
     taken.chain(records).collect()
 }
 
-/// Returns the reason why an object stays that an uninstall would delete: the server refuses that, or the uninstall fails before.
-/// `is_member` is true for an object of the release.
+/// Returns the reason why an object stays that an uninstall would delete: the server refuses that, or the uninstall
+/// fails before. `is_member` is true for an object of the release.
 pub(super) fn reason_to_stay(
     state: &State<'_>,
     release: &Resource,
@@ -203,7 +203,8 @@ fn finalized_objects<'a>(state: &State<'a>, release: &Resource) -> Vec<&'a Objec
     objects
 }
 
-/// Returns the HelmChart that helm-controller may not delete with its HelmRelease, with the reason. The HelmRelease then stays terminating.
+/// Returns the HelmChart that helm-controller may not delete with its HelmRelease, with the reason. The HelmRelease
+/// then stays terminating.
 fn undeletable_chart(state: &State<'_>, release: &Resource) -> Option<(ObjectId, String)> {
     let is_active = !suspensions(state, release).contains(&true);
     let chart = helm_chart(&release.content)
@@ -270,10 +271,11 @@ fn recorded<'s>(state: &'s State<'_>, release: &Resource) -> Recorded<'s> {
     compared(state, release, records_of(state, release))
 }
 
-/// Returns true if the release is uninstalled already, and its record was kept: an uninstall deletes nothing but its records.
+/// Returns true if the release is uninstalled already, and its record was kept: an uninstall deletes nothing but its
+/// records.
 ///
-/// Source: Helm v4.2.2 `pkg/action/uninstall.go`, `Run`; helm-controller v1.6.3 `internal/reconcile/uninstall_remediation.go`
-/// leaves the inventory in the status.
+/// Source: Helm v4.2.2 `pkg/action/uninstall.go`, `Run`; helm-controller v1.6.3
+/// `internal/reconcile/uninstall_remediation.go` leaves the inventory in the status.
 fn is_uninstalled(state: &State<'_>, release: &Resource) -> bool {
     let last = records_of(state, release).and_then(ReleaseRecords::last).map(|last| &*last.status);
     last.or_else(|| release.text("/status/history/0/status")) == Some("uninstalled")
@@ -285,8 +287,8 @@ fn refusal(state: &State<'_>, release: &Resource, object: &ObjectMetadata) -> Op
     Some(format!("the server refuses to delete {}: {message}", object.id))
 }
 
-/// Returns the live objects with the identities of hooks that an uninstall runs at these events: those of the chart if they are
-/// known, and otherwise those with the labels of the release.
+/// Returns the live objects with the identities of hooks that an uninstall runs at these events: those of the chart if
+/// they are known, and otherwise those with the labels of the release.
 pub(super) fn hooks<'a>(
     state: &State<'a>,
     release: &Resource,
@@ -307,7 +309,8 @@ struct RefusedHook {
     why: String,
 }
 
-/// Returns the first hook of an uninstall that the server refuses; `None` without a chart that is known, whose hooks have an order.
+/// Returns the first hook of an uninstall that the server refuses; `None` without a chart that is known, whose hooks
+/// have an order.
 fn refused_hook(state: &State<'_>, release: &Resource, spec: &Value) -> Option<RefusedHook> {
     let known = stored_hooks(state, release, spec, UNINSTALL_EVENTS)?;
     let messages = &stored_chart(state, release)?.refused_hooks;
@@ -327,8 +330,8 @@ pub(super) fn under(mut deletion: OwnerDeletion, conditions: &[String]) -> Owner
     deletion
 }
 
-/// Adds what the hooks of an uninstall delete and create: those after the deletions only if these succeed. An object that the
-/// server does not let go stays.
+/// Adds what the hooks of an uninstall delete and create: those after the deletions only if these succeed. An object
+/// that the server does not let go stays.
 pub(super) fn add_hooks(
     state: &State<'_>,
     release: &Resource,
@@ -365,7 +368,8 @@ pub(super) fn add_hooks(
     }
 }
 
-/// Returns the deletion of a live object with the identity of a hook that an uninstall runs; `None` if it deletes nothing.
+/// Returns the deletion of a live object with the identity of a hook that an uninstall runs; `None` if it deletes
+/// nothing.
 fn hook_deletion(hook: &Hook, reached: Reached, kind: CascadeKind) -> Option<OwnerDeletion> {
     let mut deletion = OwnerDeletion::new(kind);
     deletion.code = Some(ReasonCode::Hook);
@@ -404,7 +408,8 @@ fn of_creation(condition: &str) -> String {
     condition.strip_prefix("it stays ").map_or_else(|| condition.to_owned(), |when| format!("it is not created {when}"))
 }
 
-/// Returns a kind of the release that is not served any more. Helm then cannot read the stored manifest, and deletes nothing.
+/// Returns a kind of the release that is not served any more. Helm then cannot read the stored manifest, and deletes
+/// nothing.
 fn unserved_kind(state: &State<'_>, release: &Resource) -> Option<GroupKind> {
     let cluster = state.cluster_of(release)?;
     manifest_members(state, release).iter().map(ObjectId::group_kind).find(|kind| cluster.lacks_type(kind))
@@ -426,12 +431,13 @@ fn unknown(state: &State<'_>, release: &Resource) -> Option<Reason> {
     }
 }
 
-/// Returns the conditions under which the finalizer of a deleted HelmRelease uninstalls nothing, and lets it go: the account or
-/// the kubeconfig with which it would do so does not exist.
+/// Returns the conditions under which the finalizer of a deleted HelmRelease uninstalls nothing, and lets it go: the
+/// account or the kubeconfig with which it would do so does not exist.
 ///
 /// Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `reconcileReleaseDeletion`.
 fn skipped(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
-    // kustomize-controller applies before it prunes, so an account that is created with the deletion may be there in time.
+    // kustomize-controller applies before it prunes, so an account that is created with the deletion may be there in
+    // time.
     let account = service_account(state, release)
         .filter(|account| !state.is_live(account) || consequences.may_be_deleted(account));
     let named = state.kube_config(&release.object.id.namespace, release.spec());
@@ -444,15 +450,15 @@ fn without(needed: &ObjectId) -> String {
     format!("it stays if {needed} does not exist by then")
 }
 
-/// Returns the condition under which the finalizer of a deleted HelmRelease does nothing, because the HelmRelease is suspended by then;
-/// `None` if that is certain.
+/// Returns the condition under which the finalizer of a deleted HelmRelease does nothing, because the HelmRelease is
+/// suspended by then; `None` if that is certain.
 fn suspended_first(state: &State<'_>, release: &Resource) -> Option<String> {
     let is_open = suspensions(state, release).len() > 1;
     is_open.then(|| format!("it stays if {} is suspended when it is deleted", release.object.id))
 }
 
-/// Returns the conditions under which the finalizer of a deleted HelmRelease fails, because the rights of its account or Helm's record
-/// are missing.
+/// Returns the conditions under which the finalizer of a deleted HelmRelease fails, because the rights of its account
+/// or Helm's record are missing.
 fn missing(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
     let rights =
         service_account(state, release).iter().flat_map(|_| rights_of_accounts(state, release)).collect::<Vec<_>>();
@@ -476,8 +482,9 @@ fn missing(state: &State<'_>, release: &Resource, consequences: &Consequences<'_
     conditions
 }
 
-/// Returns the condition under which the finalizer leaves an object of a release in another namespace than Helm's records: it
-/// takes a release without a record for uninstalled, and the same change deletes the namespace of the records.
+/// Returns the condition under which the finalizer leaves an object of a release in another namespace than Helm's
+/// records: it takes a release without a record for uninstalled, and the same change deletes the namespace of the
+/// records.
 ///
 /// Source: helm-controller v1.6.3 `internal/reconcile/uninstall.go`, `Reconcile`.
 fn record_gone_first(release: &Resource, id: &ObjectId, consequences: &Consequences<'_>) -> Option<String> {
@@ -489,8 +496,8 @@ fn record_gone_first(release: &Resource, id: &ObjectId, consequences: &Consequen
     is_open.then(|| format!("it stays if the deletion of {storage} takes Helm's record of the release first"))
 }
 
-/// Returns true if a namespace is deleted only once a HelmRelease is gone: flux-operator waits for the Flux objects of a
-/// ResourceSet before it deletes the others.
+/// Returns true if a namespace is deleted only once a HelmRelease is gone: flux-operator waits for the Flux objects of
+/// a ResourceSet before it deletes the others.
 ///
 /// Source: flux-operator v0.58.1 `internal/controller/resourceset_controller.go`, `deleteAllStaged`.
 fn awaits_release(release: &Resource, namespace: &ObjectId, consequences: &Consequences<'_>) -> bool {
@@ -501,8 +508,9 @@ fn awaits_release(release: &Resource, namespace: &ObjectId, consequences: &Conse
     set(&release.object.id).is_some_and(|owner| set(namespace) == Some(owner))
 }
 
-/// Returns the conditions under which Helm deletes nothing after its first hooks: the change deletes the definition of a kind of
-/// the release. Helm reads all of the manifest that it deletes, and fails each time if a kind is not served any more.
+/// Returns the conditions under which Helm deletes nothing after its first hooks: the change deletes the definition of
+/// a kind of the release. Helm reads all of the manifest that it deletes, and fails each time if a kind is not served
+/// any more.
 ///
 /// Source: Helm v4.2.2 `pkg/action/uninstall.go`, `deleteRelease`.
 pub(super) fn leaving_kinds(state: &State<'_>, release: &Resource, consequences: &Consequences<'_>) -> Vec<String> {
@@ -520,9 +528,9 @@ pub(super) fn leaving_kinds(state: &State<'_>, release: &Resource, consequences:
     kinds.into_iter().map(why).collect()
 }
 
-/// Returns the hooks that an uninstall creates and leaves where there is no live object of their identity, with the conditions
-/// under which it does not. helm-controller runs those before the deletions again until they succeed. `failing` are those that
-/// can fail before.
+/// Returns the hooks that an uninstall creates and leaves where there is no live object of their identity, with the
+/// conditions under which it does not. helm-controller runs those before the deletions again until they succeed.
+/// `failing` are those that can fail before.
 fn created_hooks(
     state: &State<'_>,
     release: &Resource,
@@ -614,7 +622,8 @@ pub(super) fn uninstall_prevented(state: &State<'_>, release: &Resource) -> Opti
     without_release(state.cluster_of(release), release)
 }
 
-/// Returns a blocker if helm-controller does not select the labels of a HelmRelease, so that its finalizer is not removed either.
+/// Returns a blocker if helm-controller does not select the labels of a HelmRelease, so that its finalizer is not
+/// removed either.
 fn unwatched(state: &State<'_>, release: &Resource) -> Option<Blocker> {
     unwatched_release(state, &release.object.id)
 }

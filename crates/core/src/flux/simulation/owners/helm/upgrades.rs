@@ -56,7 +56,8 @@ struct Renders {
     doubt: Option<String>,
 }
 
-/// Computes the effect of a changed chart or changed values on a release. Answers that are missing are added to the needs.
+/// Computes the effect of a changed chart or changed values on a release. Answers that are missing are added to the
+/// needs.
 ///
 /// Fails with the reason why the effect is not known.
 pub(super) fn upgrade(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Followed> {
@@ -91,8 +92,8 @@ pub(super) fn followed(
     Ok(Some(followed))
 }
 
-/// Computes the effect of an upgrade by a HelmRelease that takes over the release of another one. `assumed` is that one under
-/// the name of the new one.
+/// Computes the effect of an upgrade by a HelmRelease that takes over the release of another one. `assumed` is that one
+/// under the name of the new one.
 pub(super) fn taken_over(comparison: &mut Comparison<'_, '_, '_>, assumed: &Resource) -> Asked<Followed> {
     let (spec, _) = comparison.state().successive_specs(&assumed.object.id)?;
     check_recorded(&spec)?;

@@ -1,8 +1,8 @@
 //! Failures of an install or upgrade before it deletes objects, as far as they can be predicted.
 //!
-//! Source: Helm v4.2.2 `pkg/action/upgrade.go` (`prepareUpgrade`, `performUpgrade`) and `pkg/action/install.go`. An action
-//! that fails before Helm records a release is tried again without a limit, and has no remedy (helm-controller v1.6.3
-//! `internal/reconcile/upgrade.go`).
+//! Source: Helm v4.2.2 `pkg/action/upgrade.go` (`prepareUpgrade`, `performUpgrade`) and `pkg/action/install.go`. An
+//! action that fails before Helm records a release is tried again without a limit, and has no remedy (helm-controller
+//! v1.6.3 `internal/reconcile/upgrade.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,6 @@ use super::conditions::depends_on;
 use super::dry_runs::{AppliedManifest, Refusal, ReleaseAnswers, ReleaseChanges};
 use super::hook_runs::{FailingHooks, RefusedStep, Stage, StepPlace, hooks_in_order, is_ignored};
 use super::remedies::{Remediation, Remedy};
-use super::storage::Recording;
 use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::apply::schema::{Fit, Live, validate};
 use crate::flux::apply::update::Update;
@@ -83,6 +82,14 @@ impl From<Failure> for Expected {
     }
 }
 
+/// What becomes of the Secret in which Helm records an action.
+pub(super) enum Recording {
+    Stored,
+    /// The API server may refuse it, for this reason.
+    Doubtful(String),
+    Refused(RefusedStep),
+}
+
 /// An action whose failures are predicted.
 pub(crate) struct Attempt<'t> {
     pub(crate) kind: ActionKind,
@@ -145,8 +152,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Returns the reason why helm-controller cannot read what is in `crds/` beside definitions, for people. The API server must
-    /// already serve every kind there.
+    /// Returns the reason why helm-controller cannot read what is in `crds/` beside definitions, for people. The API
+    /// server must already serve every kind there.
     fn unread_crds(&self) -> Option<String> {
         if self.crd_policy() == "Skip" {
             return None;
@@ -227,7 +234,8 @@ impl Attempt<'_> {
         Expected { failure, refused_step, refused_deletions: refused_deletions.collect(), live_changes }
     }
 
-    /// Returns a kind of the release whose definition the change may delete. Helm then cannot read the deployed manifest.
+    /// Returns a kind of the release whose definition the change may delete. Helm then cannot read the deployed
+    /// manifest.
     fn leaving_kind(&self, comparison: &Comparison<'_, '_, '_>) -> Option<GroupKind> {
         let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
         let objects = self.new.objects.iter().chain(self.old.into_iter().flat_map(|old| &old.objects));
@@ -254,8 +262,8 @@ impl Attempt<'_> {
         contest(state, self.id, own.iter().copied().filter(|(id, _)| !is_kept(id)), &own)
     }
 
-    /// Returns the hook of a remedy that the API server refuses before the remedy changes anything, with its message, for people;
-    /// `None` if it refuses none, or the change may mend that.
+    /// Returns the hook of a remedy that the API server refuses before the remedy changes anything, with its message,
+    /// for people; `None` if it refuses none, or the change may mend that.
     pub(crate) fn refused_remedy(&self, comparison: &mut Comparison<'_, '_, '_>, remedy: Remedy) -> Option<String> {
         let (rendered, event, field) = match remedy {
             Remedy::None => return None,
@@ -328,7 +336,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Returns true if Helm applies the objects on the server. If it patches them, it is not known what the server refuses.
+    /// Returns true if Helm applies the objects on the server. If it patches them, it is not known what the server
+    /// refuses.
     pub(super) fn is_applied_on_server(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
         match (self.kind, text_at(self.spec, "/upgrade/serverSideApply")) {
             (ActionKind::Install, _) => comparison.state().input.helm_controller.installs_on_server(self.spec),
@@ -349,8 +358,8 @@ impl Attempt<'_> {
         objects.filter_map(|id| comparison.state().live_object(id))
     }
 
-    /// Returns true if the action removes what only the last manifest has, which an apply does not show: Helm patches the objects, or it
-    /// did so and first takes over the fields that it patched.
+    /// Returns true if the action removes what only the last manifest has, which an apply does not show: Helm patches
+    /// the objects, or it did so and first takes over the fields that it patched.
     ///
     /// Source: Helm v4.2.2 `pkg/action/upgrade.go`, `upgradeClientSideFieldManager`.
     pub(super) fn removes_unapplied(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
@@ -362,8 +371,8 @@ impl Attempt<'_> {
         text_at(self.spec, if self.kind == ActionKind::Install { "/install/crds" } else { "/upgrade/crds" })
     }
 
-    /// Returns what helm-controller applies before everything else: the definitions in `crds/`, and the namespace of a release
-    /// that is installed with `createNamespace`.
+    /// Returns what helm-controller applies before everything else: the definitions in `crds/`, and the namespace of a
+    /// release that is installed with `createNamespace`.
     pub(crate) fn prerequisites(&self, state: &State<'_>) -> BTreeMap<ObjectId, Value> {
         let cluster = self.place.cluster.as_ref();
         let mut first: BTreeMap<ObjectId, Value> = BTreeMap::new();
@@ -396,8 +405,8 @@ impl Attempt<'_> {
         if self.crd_policy() == "Skip" { &[] } else { &self.new.definitions }
     }
 
-    /// Returns true if the action replaces definitions that exist. helm-controller creates them by server-side apply, which replaces
-    /// them also with the policy `Create`.
+    /// Returns true if the action replaces definitions that exist. helm-controller creates them by server-side apply,
+    /// which replaces them also with the policy `Create`.
     fn replaces_definitions(&self, comparison: &Comparison<'_, '_, '_>) -> bool {
         self.crd_policy() == "CreateReplace" || self.is_applied_on_server(comparison)
     }
@@ -412,7 +421,8 @@ impl Attempt<'_> {
         changed.filter_map(kind_of_definition).collect()
     }
 
-    /// Returns the definitions that Kustomizations and other owners apply, each with its kind, and true if it is certain that they do.
+    /// Returns the definitions that Kustomizations and other owners apply, each with its kind, and true if it is
+    /// certain that they do.
     fn planned_definitions<'r>(
         &self,
         state: &'r State<'_>,
@@ -433,8 +443,8 @@ impl Attempt<'_> {
         by_passes.chain(by_others).filter_map(|(built, is_certain)| Some((defined_kind(built)?.0, built, is_certain)))
     }
 
-    /// Returns the reason why an object of a kind that the change defines is perhaps not applied, for people. Until the kind is served,
-    /// Helm records no release, and the action is tried again.
+    /// Returns the reason why an object of a kind that the change defines is perhaps not applied, for people. Until the
+    /// kind is served, Helm records no release, and the action is tried again.
     fn unproven_resource(&self, state: &State<'_>) -> Option<String> {
         let mut lacking =
             self.new.manifests().iter().filter(|(id, _)| self.place.snapshot.lacks_type(&id.group_kind()));
@@ -470,8 +480,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Returns true if it is certain that an object is applied before the action: by the Kustomization that applies the HelmRelease, or
-    /// by an owner on which the HelmRelease depends.
+    /// Returns true if it is certain that an object is applied before the action: by the Kustomization that applies the
+    /// HelmRelease, or by an owner on which the HelmRelease depends.
     fn comes_first(&self, state: &State<'_>, id: &ObjectId) -> bool {
         let passes = state.nodes.applying(self.id).flat_map(|node| &node.passes);
         let mut applying = passes.filter(|pass| pass.applies(self.id)).peekable();
@@ -494,7 +504,8 @@ impl Attempt<'_> {
         Some(format!("{}: {}", id.shown(), no_namespace(id)))
     }
 
-    /// Returns true if the namespace of a hook does not exist when it runs. The objects of the release come after some hooks.
+    /// Returns true if the namespace of a hook does not exist when it runs. The objects of the release come after some
+    /// hooks.
     fn is_unplaced(&self, comparison: &Comparison<'_, '_, '_>, place: StepPlace, id: &ObjectId) -> bool {
         let (state, namespace) = (comparison.state(), id.namespace_object());
         let comes_with_objects = place.stage > Stage::Objects && self.new.objects.contains(&namespace);
@@ -504,8 +515,8 @@ impl Attempt<'_> {
             && !self.is_made_before(state, &namespace)
     }
 
-    /// Returns true if a hook is there already and nothing deletes it before Helm creates it, which succeeds by server-side apply
-    /// only. `removed` are the objects that the action deletes before the hooks after it.
+    /// Returns true if a hook is there already and nothing deletes it before Helm creates it, which succeeds by
+    /// server-side apply only. `removed` are the objects that the action deletes before the hooks after it.
     fn is_in_the_way(
         &self,
         comparison: &Comparison<'_, '_, '_>,
@@ -559,7 +570,8 @@ impl Attempt<'_> {
             || self.old.is_some_and(|old| old.objects.contains(id))
     }
 
-    /// Returns true if the action is tried again after a rollback that deletes an object, because the release takes it over.
+    /// Returns true if the action is tried again after a rollback that deletes an object, because the release takes it
+    /// over.
     fn is_retried_without(&self, state: &State<'_>, id: &ObjectId) -> bool {
         let controller = &state.input.helm_controller;
         let remediation = Remediation::of(controller, self.spec, self.kind);

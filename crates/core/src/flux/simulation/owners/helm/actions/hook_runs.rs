@@ -1,7 +1,7 @@
 //! Hooks that an action of helm-controller runs one after the other, and how far it gets if the API server refuses one.
 //!
-//! Source: Helm v4.2.2 `pkg/action/hooks.go`, `execHookWithDelayedShutdown`: a hook that cannot be created ends the action, and
-//! what `hook-succeeded` deletes of the hooks before it stays.
+//! Source: Helm v4.2.2 `pkg/action/hooks.go`, `execHookWithDelayedShutdown`: a hook that cannot be created ends the
+//! action, and what `hook-succeeded` deletes of the hooks before it stays.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,8 @@ impl HookRun {
         self.first_place().stage == Stage::HooksBefore
     }
 
-    /// Returns true if the hook exists afterwards and did not before. `end` is the refused step; `None` if no step is refused.
+    /// Returns true if the hook exists afterwards and did not before. `end` is the refused step; `None` if no step is
+    /// refused.
     pub(crate) fn is_left(&self, end: Option<StepPlace>) -> bool {
         let Some(end) = end else { return !self.is_removed && self.fate.is_left() };
         let reached = self.places.iter().rev().find(|place| **place < end);
@@ -148,8 +149,8 @@ pub(crate) fn is_gone_later(object: &ObjectMetadata) -> bool {
     !object.finalizers.is_empty() || object.id.is("", "Namespace")
 }
 
-/// Returns the condition under which no hook replaces an object that may exist for a while after its deletion. `field` is the
-/// field of the spec with the options of the action.
+/// Returns the condition under which no hook replaces an object that may exist for a while after its deletion. `field`
+/// is the field of the spec with the options of the action.
 pub(crate) fn not_replaced(does_not_wait: bool, field: &str) -> String {
     if does_not_wait {
         format!("nothing replaces it if it is still terminating when Helm creates it ({field}.disableWait)")

@@ -1,4 +1,5 @@
-//! Actions of helm-controller on a release: their conditions, objects, hooks and records, their failures, and the remedies.
+//! Actions of helm-controller on a release: their conditions, objects, hooks and records, their failures, and the
+//! remedies.
 
 pub(crate) mod action;
 pub(crate) mod action_kind;

@@ -1,8 +1,8 @@
-//! Helm's records of a release, a Secret for each revision: what they let Helm do, and those that an upgrade and its retries
-//! delete.
+//! Helm's records of a release, a Secret for each revision: what they let Helm do, and those that an upgrade and its
+//! retries delete.
 //!
-//! Source: Helm v4.2.2 `pkg/storage/storage.go`, `removeLeastRecent`, and `pkg/action/rollback.go`; helm-controller v1.6.3
-//! `GetMaxHistory`, `internal/reconcile/state.go` and `internal/reconcile/atomic_release.go`.
+//! Source: Helm v4.2.2 `pkg/storage/storage.go`, `removeLeastRecent`, and `pkg/action/rollback.go`; helm-controller
+//! v1.6.3 `GetMaxHistory`, `internal/reconcile/state.go` and `internal/reconcile/atomic_release.go`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,8 +30,8 @@ const DEFAULT_HISTORY: u64 = 5;
 /// Number of failures after which an action that is retried without a limit has deleted what it can.
 const FAILURES: u64 = 100;
 
-/// Returns the records of the release of a live HelmRelease, or the reason why they could not be read. `None` if there are none, or
-/// if they are missing so far, and were added to the needs.
+/// Returns the records of the release of a live HelmRelease, or the reason why they could not be read. `None` if there
+/// are none, or if they are missing so far, and were added to the needs.
 pub(crate) fn read_records(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
@@ -53,14 +53,15 @@ pub(crate) fn read_records(
     }
 }
 
-/// Returns the release of a live HelmRelease: that in its status, or that of its spec, for which helm-controller looks otherwise.
+/// Returns the release of a live HelmRelease: that in its status, or that of its spec, for which helm-controller looks
+/// otherwise.
 pub(crate) fn release_target(live: &Resource) -> ReleaseTarget {
     let recorded = ReleaseTarget::recorded(&live.content);
     recorded.unwrap_or_else(|| ReleaseTarget::of_spec(&live.object.id, live.spec(), None))
 }
 
-/// Returns what the records say about the last release of a HelmRelease. Records that are not known are assumed to be as the
-/// status has it.
+/// Returns what the records say about the last release of a HelmRelease. Records that are not known are assumed to be
+/// as the status has it.
 pub(crate) fn compared<'r>(state: &State<'_>, live: &Resource, records: Option<&'r ReleaseRecords>) -> Recorded<'r> {
     let known = records.zip(state.cluster_of(live));
     known.map_or(Recorded::AsInStatus, |(records, cluster)| {
@@ -69,9 +70,9 @@ pub(crate) fn compared<'r>(state: &State<'_>, live: &Resource, records: Option<&
     })
 }
 
-/// Returns the members of a release without what only the `crds/` of its chart has. helm-controller adds everything there to the
-/// inventory, and applies nothing but the definitions: anything else is not in Helm's record, and no live object that Helm
-/// wrote.
+/// Returns the members of a release without what only the `crds/` of its chart has. helm-controller adds everything
+/// there to the inventory, and applies nothing but the definitions: anything else is not in Helm's record, and no live
+/// object that Helm wrote.
 ///
 /// Source: helm-controller v1.6.3 `internal/inventory/inventory.go`, `AddCRDs`, and `internal/action/crds.go`.
 pub(crate) fn applied_members(state: &State<'_>, live: &Resource, records: Option<&ReleaseRecords>) -> Members {
@@ -91,12 +92,14 @@ pub(crate) fn revision(live: &Resource) -> i64 {
     live.at("/status/history/0/version").and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// Returns true if the last upgrade failed, and nothing has remedied that. The next one begins with the revision before.
+/// Returns true if the last upgrade failed, and nothing has remedied that. The next one begins with the revision
+/// before.
 pub(crate) fn has_failed_upgrade(live: &Resource) -> bool {
     live.text("/status/history/0/status") == Some("failed") && live.at("/status/history/1").is_some()
 }
 
-/// Returns true if the installation failed, and nothing has remedied that. The next change is an upgrade of what it left.
+/// Returns true if the installation failed, and nothing has remedied that. The next change is an upgrade of what it
+/// left.
 ///
 /// Source: helm-controller v1.6.3 `internal/reconcile/atomic_release.go`, `actionForState`.
 pub(crate) fn has_failed_install(live: &Resource) -> bool {
@@ -163,7 +166,8 @@ fn last_named(state: &State<'_>, live: &Resource) -> Option<i64> {
     own.filter_map(|record| record.id.name.rsplit_once(".v")?.1.parse().ok()).max()
 }
 
-/// Fails if the Secret exists in which Helm would record a revision, and nothing deletes it: the action then does nothing.
+/// Fails if the Secret exists in which Helm would record a revision, and nothing deletes it: the action then does
+/// nothing.
 pub(crate) fn check_record(
     comparison: &Comparison<'_, '_, '_>,
     namespace: &str,
@@ -219,8 +223,8 @@ impl<'s> History<'s> {
         history
     }
 
-    /// Records the next revision. Before that, Helm deletes the oldest records beyond its limit, and spares that of the revision
-    /// which is deployed.
+    /// Records the next revision. Before that, Helm deletes the oldest records beyond its limit, and spares that of the
+    /// revision which is deployed.
     fn add(&mut self, is_deployed: bool) {
         let deployed = self.records.iter().rposition(|(_, is_deployed)| *is_deployed);
         let kept = self.limit.checked_sub(1).unwrap_or(self.records.len());
@@ -302,7 +306,8 @@ pub(crate) fn forgotten_records(
     read.map(|record| (record.id.clone(), action_before_install(&record.id))).collect()
 }
 
-/// Returns what becomes of a record that Helm deletes before it installs the release again: the installation records revision 1.
+/// Returns what becomes of a record that Helm deletes before it installs the release again: the installation records
+/// revision 1.
 pub(crate) fn action_before_install(record: &ObjectId) -> Action {
     if record.name.ends_with(".v1") { Action::Recreate } else { Action::Delete }
 }

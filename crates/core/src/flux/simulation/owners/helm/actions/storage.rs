@@ -1,14 +1,15 @@
-//! The Secret in which Helm records an action before it changes anything: what keeps the API server from storing it. The action is
-//! then tried again without an end, and does nothing.
+//! The Secret in which Helm records an action before it changes anything: what keeps the API server from storing it.
+//! The action is then tried again without an end, and does nothing.
 //!
-//! Source: Helm v4.2.2 `pkg/action/upgrade.go` (`performUpgrade`), `pkg/action/install.go` and `pkg/action/rollback.go`, which
-//! create it by `pkg/storage/storage.go` (`Create`): that first deletes the oldest records. An uninstall only changes records.
+//! Source: Helm v4.2.2 `pkg/action/upgrade.go` (`performUpgrade`), `pkg/action/install.go` and
+//! `pkg/action/rollback.go`, which create it by `pkg/storage/storage.go` (`Create`): that first deletes the oldest
+//! records. An uninstall only changes records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::failure::{Attempt, no_namespace};
+use super::failure::{Attempt, Recording, no_namespace};
 use super::hook_runs::{RefusedStep, Stage, StepPlace};
 use super::records::{read_records, removed_first};
 use super::remedies::Remedy;
@@ -25,14 +26,6 @@ use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 
 /// Names of the number of Secrets in a quota.
 const COUNTS: [&str; 2] = ["count/secrets", "secrets"];
-
-/// What becomes of the Secret in which Helm records an action.
-pub(super) enum Recording {
-    Stored,
-    /// The API server may refuse it, for this reason.
-    Doubtful(String),
-    Refused(RefusedStep),
-}
 
 /// The number of Secrets that a quota allows at some time.
 struct SecretLimits {
@@ -116,8 +109,8 @@ impl Attempt<'_> {
         limits.find(|limit| limit.used + wanted > limit.least).map(|limit| limit.name)
     }
 
-    /// Returns true if quotas that have no room now certainly have some once the action is tried again: the change raises or deletes
-    /// them, or deletes the records of the release that is replaced.
+    /// Returns true if quotas that have no room now certainly have some once the action is tried again: the change
+    /// raises or deletes them, or deletes the records of the release that is replaced.
     fn has_room_in_the_end(&self, comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
         let wanted = (self.steps + self.other_secrets(comparison, id)) as f64 - self.replaced_records(id) as f64;
         let limits = secret_limits(comparison, id);
@@ -150,7 +143,8 @@ impl Attempt<'_> {
         })
     }
 
-    /// Returns the number of Secrets that others create in the namespace of a record: new objects, and records of other releases.
+    /// Returns the number of Secrets that others create in the namespace of a record: new objects, and records of other
+    /// releases.
     fn other_secrets(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> usize {
         let state = comparison.state();
         let is_there = |other: &&ObjectId| {
