@@ -30,6 +30,12 @@ impl Allocation {
         matches!(self, Self::Port(_))
     }
 
+    /// Returns true if a Service asks for it as a node port, and not only for its health checks.
+    pub(crate) fn is_node_port_of(self, service: &Value) -> bool {
+        let Self::Port(own) = self else { return false };
+        list_at(service, "/spec/ports").iter().any(|port| port["nodePort"] == own)
+    }
+
     /// Returns true for a port that an API server has only if a flag says so, which a dry-run does not look at.
     pub(crate) fn is_unusual(self) -> bool {
         matches!(self, Self::Port(port) if !USUAL_PORTS.contains(&port))

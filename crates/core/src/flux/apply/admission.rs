@@ -23,6 +23,8 @@ pub(crate) const MUTATING_BINDING: &str = "MutatingAdmissionPolicyBinding";
 #[derive(Clone, Copy)]
 pub(crate) struct AdmissionRequest<'r> {
     pub(crate) kind: &'r ResourceType,
+    /// Version of the API that it is sent in.
+    pub(crate) version: &'r str,
     pub(crate) id: &'r ObjectId,
     /// `CREATE`, `UPDATE` or `DELETE`.
     pub(crate) operation: &'static str,
@@ -95,6 +97,8 @@ pub(crate) struct AdmissionRule {
     parameters: Option<Value>,
     /// A policy with mutations.
     is_mutating: bool,
+    /// The API server calls what the rule denies invalid; `None` if that is not known.
+    denies_as_invalid: Option<bool>,
     /// An expression can look at who sends a request.
     asks_for_user: bool,
     /// An expression looks at the namespace of the object.
@@ -134,6 +138,7 @@ impl AdmissionRule {
             conditions: list_at(policy, "/spec/matchConditions").to_vec(),
             parameters: parameters.cloned(),
             is_mutating,
+            denies_as_invalid: if is_mutating { None } else { denies_as_invalid(policy) },
             asks_for_user: mentions_user(policy),
             asks_for_namespace: policy.to_string().contains(NAMESPACE_OBJECT),
         })
@@ -142,6 +147,12 @@ impl AdmissionRule {
     /// Returns true if the rule changes objects.
     pub(crate) fn is_mutating(&self) -> bool {
         self.is_mutating
+    }
+
+    /// Returns true if the API server calls what the rule denies invalid, for which a controller deletes an object by force; `None` if
+    /// that is not known.
+    pub(crate) fn denies_as_invalid(&self) -> Option<bool> {
+        self.denies_as_invalid
     }
 
     /// Returns true if another rule asks the same of the requests that it matches.
@@ -177,6 +188,7 @@ impl AdmissionRule {
                 conditions,
                 parameters: None,
                 is_mutating: false,
+                denies_as_invalid: None,
                 asks_for_user,
                 asks_for_namespace: webhook["matchConditions"].to_string().contains(NAMESPACE_OBJECT),
             };
@@ -189,10 +201,11 @@ impl AdmissionRule {
         self.constraints.iter().all(|constraint| {
             let mut rules = ["/resourceRules", "/rules"].into_iter().filter_map(|list| constraint.pointer(list));
             let is_of_kind = match rules.next().and_then(Value::as_array) {
-                Some(rules) => rules.iter().any(|rule| is_about(rule, request)),
+                Some(rules) => rules.iter().any(|rule| is_about(rule, constraint, request)),
                 None => true,
             };
-            let is_excluded = list_at(constraint, "/excludeResourceRules").iter().any(|rule| is_about(rule, request));
+            let mut excluded = list_at(constraint, "/excludeResourceRules").iter();
+            let is_excluded = excluded.any(|rule| is_about(rule, constraint, request));
             let is_free = request.id.namespace.is_empty();
             let is_selected = selects(&constraint["namespaceSelector"], |key| request.namespace.get(key));
             is_of_kind && !is_excluded && (is_free || is_selected)
@@ -251,6 +264,18 @@ impl AdmissionRule {
     }
 }
 
+/// Returns true if a policy gives no other reason for a denial than that an object is invalid, or says that it is immutable, which
+/// controllers take for the same; `None` if that depends on what it denies.
+fn denies_as_invalid(policy: &Value) -> Option<bool> {
+    let mut validations = list_at(policy, "/spec/validations").iter();
+    let is_invalid = |validation: &Value| matches!(text_at(validation, "/reason"), "" | "Invalid");
+    if validations.clone().all(is_invalid) {
+        return Some(true);
+    }
+    let is_other = |validation: &Value| !is_invalid(validation) && !validation.to_string().contains("immutable");
+    validations.all(is_other).then_some(false)
+}
+
 /// Returns true if an expression asks of the namespace for nothing but its name and labels.
 fn asks_for_known_part(text: &str) -> bool {
     let mut parts = text.split(NAMESPACE_OBJECT).skip(1);
@@ -291,13 +316,24 @@ pub(crate) fn deleted_object(id: &ObjectId, labels: &KeyValues) -> Value {
     json!({"metadata": {"name": &*id.name, "namespace": &*id.namespace, "labels": labels}})
 }
 
-/// Returns true if a rule is about the kind, the name and the operation of a request.
-fn is_about(rule: &Value, request: AdmissionRequest<'_>) -> bool {
+/// Returns true if a rule of a constraint is about the kind, the scope, the name and the operation of a request. Unless the constraint
+/// is exact, a rule about one version of a kind counts as one about all.
+fn is_about(rule: &Value, constraint: &Value, request: AdmissionRequest<'_>) -> bool {
     let names = list_at(rule, "/resourceNames");
-    has_any(rule, "/operations", &["*", request.operation])
-        && has_any(rule, "/apiGroups", &["*", &request.kind.group])
-        && has_any(rule, "/resources", &["*", "*/*", &request.kind.plural])
-        && (names.is_empty() || names.iter().any(|name| *name == *request.id.name))
+    let AdmissionRequest { kind, version, id, operation, .. } = request;
+    let is_of_scope = match text_at(rule, "/scope") {
+        "Namespaced" => kind.namespaced,
+        "Cluster" => !kind.namespaced,
+        _ => true,
+    };
+    let is_of_version = constraint["matchPolicy"] != "Exact" || has_any(rule, "/apiVersions", &["*", version]);
+    let all_parts = format!("{}/*", kind.plural);
+    is_of_scope
+        && is_of_version
+        && has_any(rule, "/operations", &["*", operation])
+        && has_any(rule, "/apiGroups", &["*", &kind.group])
+        && has_any(rule, "/resources", &["*", "*/*", &kind.plural, &all_parts])
+        && (names.is_empty() || names.iter().any(|name| *name == *id.name))
 }
 
 /// Returns true if a list of a rule has one of these words.
@@ -335,7 +371,7 @@ mod tests {
         let kind = resource_type("", "ConfigMap", "configmaps", true);
         let id = ObjectId::new("", "ConfigMap", "shop", "a");
         let matches = |operation, pairs: &[(&str, &str)]| {
-            rule.matches(AdmissionRequest { kind: &kind, id: &id, operation, namespace: &labels(pairs) })
+            rule.matches(AdmissionRequest { kind: &kind, version: "v1", id: &id, operation, namespace: &labels(pairs) })
         };
         assert!(matches("UPDATE", &[("team", "a")]));
         assert!(!matches("DELETE", &[("team", "a")]));
@@ -343,8 +379,13 @@ mod tests {
         assert!(!matches("UPDATE", &[("team", "a"), ("trusted", "yes")]));
         assert!(!matches("UPDATE", &[("team", "a"), ("tier", "low")]));
         let secrets = resource_type("", "Secret", "secrets", true);
-        let request =
-            AdmissionRequest { kind: &secrets, id: &id, operation: "UPDATE", namespace: &labels(&[("team", "a")]) };
+        let request = AdmissionRequest {
+            kind: &secrets,
+            version: "v1",
+            id: &id,
+            operation: "UPDATE",
+            namespace: &labels(&[("team", "a")]),
+        };
         assert!(!rule.matches(request));
         let warns = json!({"spec": {"validationActions": ["Warn"]}});
         assert_eq!(AdmissionRule::of_policy(&policy("true"), &warns, None), None);
@@ -353,6 +394,44 @@ mod tests {
             AdmissionRule::of_webhooks(&hooks)
                 .all(|(_, hook)| hook.matches(request) && hook.allows(whole(&json!({}))).is_none())
         );
+    }
+
+    #[test]
+    fn a_rule_names_kinds_with_all_their_parts_and_a_scope_and_a_version() {
+        let (kind, id) =
+            (resource_type("", "ConfigMap", "configmaps", true), ObjectId::new("", "ConfigMap", "shop", "a"));
+        let matches = |resource: &str, more: Value, policy: &str| {
+            let mut rule =
+                json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]});
+            crate::kubernetes::object::merge(&mut rule, &more);
+            let spec = json!({"spec": {"matchConstraints": {"resourceRules": [rule], "matchPolicy": policy}}});
+            let rule = AdmissionRule::of_policy(&spec, &binding(&Value::Null), None).unwrap();
+            let namespace = &KeyValues::default();
+            rule.matches(AdmissionRequest { kind: &kind, version: "v1", id: &id, operation: "UPDATE", namespace })
+        };
+        let none = || json!({});
+        for resource in ["*", "*/*", "configmaps", "configmaps/*"] {
+            assert!(matches(resource, none(), "Equivalent"), "{resource}");
+        }
+        for resource in ["configmaps/status", "*/status", "secrets/*", "config/*"] {
+            assert!(!matches(resource, none(), "Equivalent"), "{resource}");
+        }
+        assert!(!matches("*", json!({"scope": "Cluster"}), "Equivalent"));
+        assert!(
+            matches("*", json!({"scope": "Namespaced"}), "Equivalent") && matches("*", json!({"scope": "*"}), "Exact")
+        );
+        let other = || json!({"apiVersions": ["v2"]});
+        assert!(!matches("*", other(), "Exact") && matches("*", other(), "Equivalent"));
+        assert!(matches("*", json!({"apiVersions": ["*"]}), "Exact"));
+    }
+
+    #[test]
+    fn a_policy_denies_as_invalid_unless_it_gives_another_reason() {
+        let reasons = |validations: Value| denies_as_invalid(&json!({"spec": {"validations": validations}}));
+        assert_eq!(reasons(json!([{"expression": "x"}, {"reason": "Invalid"}])), Some(true));
+        assert_eq!(reasons(json!([{"reason": "Forbidden"}])), Some(false));
+        assert_eq!(reasons(json!([{"reason": "Forbidden"}, {}])), None);
+        assert_eq!(reasons(json!([{"reason": "Forbidden", "message": "it is immutable"}])), None);
     }
 
     #[test]

@@ -104,12 +104,11 @@ fn is_account(subject: &Value, binding: &ObjectId, account: &NamespacedName) -> 
     }
 }
 
-/// Returns true if the rules of a role give a right to change an object of a kind.
+/// Returns true if the rules of a role give a right to change an object of a kind. An apply that creates an object names it.
 pub(crate) fn grants(role: &Value, verb: &str, kind: &ResourceType, id: &ObjectId) -> bool {
     list_at(role, "/rules").iter().any(|rule| {
         let names = list_at(rule, "/resourceNames");
-        gives(rule, verb, &kind.group, &kind.plural)
-            && (names.is_empty() || (verb != "create" && names.iter().any(|name| *name == *id.name)))
+        gives(rule, verb, &kind.group, &kind.plural) && (names.is_empty() || names.iter().any(|name| *name == *id.name))
     })
 }
 

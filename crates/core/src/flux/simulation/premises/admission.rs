@@ -61,6 +61,12 @@ impl<'r> Sent<'r> {
         Self { id, object: None, operation: "DELETE" }
     }
 
+    /// Returns the version of the API that it is sent in.
+    fn version(self, kind: &'r ResourceType) -> &'r str {
+        let of_manifest = self.object.map(|object| text_at(&object.built.manifest, "/apiVersion"));
+        of_manifest.map_or(&kind.version, |text| text.rsplit_once('/').map_or(text, |(_, version)| version))
+    }
+
     pub(super) fn as_noun(self) -> &'static str {
         match self.operation {
             "CREATE" => "creation",
@@ -76,19 +82,15 @@ pub(super) enum Ruling<'w> {
     Same,
     /// No rule is asked about it after these events.
     Free(Vec<&'w Event>),
-    /// Rules that come with these events deny it.
-    Denied(Vec<&'w Event>),
+    /// A rule that comes with these events denies it, and calls it invalid or not, as far as that is known.
+    Denied(Vec<&'w Event>, Option<bool>),
     /// Rules that come with these events may deny it.
     Open(Vec<&'w Event>),
 }
 
 /// Returns the rules that are asked about a request before or after the change; `None` if they are not known.
-fn reached<'w>(
-    world: &'w World<'_, '_>,
-    kind: &ResourceType,
-    id: &ObjectId,
-    operation: &'static str,
-) -> Option<Vec<Reached<'w>>> {
+fn reached<'w>(world: &'w World<'_, '_>, kind: &ResourceType, sent: Sent<'_>) -> Option<Vec<Reached<'w>>> {
+    let Sent { id, operation, .. } = sent;
     if id.cluster.is_some() {
         return None;
     }
@@ -99,8 +101,10 @@ fn reached<'w>(
     let is_free = id.namespace.is_empty();
     let labels = if is_free { None } else { Some(world.namespace_labels(id)?) };
     let (before, after, by_namespace) = labels.unwrap_or((Some(KeyValues::default()), KeyValues::default(), vec![]));
-    let matches =
-        |rule: &AdmissionRule, namespace: &KeyValues| rule.matches(AdmissionRequest { kind, id, operation, namespace });
+    let version = sent.version(kind);
+    let matches = |rule: &AdmissionRule, namespace: &KeyValues| {
+        rule.matches(AdmissionRequest { kind, version, id, operation, namespace })
+    };
     let mut all: Vec<Reached<'_>> =
         bindings.iter().map(|binding| rule_of_binding(world, &policies, binding, &id.namespace)).collect();
     all.extend(webhooks.iter().flat_map(rules_of_webhooks));
@@ -205,7 +209,8 @@ pub(super) fn lost_services<'w>(world: &'w World<'_, '_>, sent: Sent<'_>) -> Vec
     let webhooks = if lost.is_empty() || id.cluster.is_some() { None } else { live_webhooks(world) };
     let (Some(kind), Some(webhooks)) = (world.state.input.snapshot.type_of(id), webhooks) else { return vec![] };
     let labels = world.state.live_object(&id.namespace_object()).map(|live| live.labels.clone()).unwrap_or_default();
-    let request = AdmissionRequest { kind, id, operation: sent.operation, namespace: &labels };
+    let request =
+        AdmissionRequest { kind, version: sent.version(kind), id, operation: sent.operation, namespace: &labels };
     let stays =
         |configuration: &ObjectId| !world.events.iter().any(|event| event.is_deleted && event.id == *configuration);
     let awaited: BTreeSet<ObjectId> = webhooks
@@ -325,7 +330,7 @@ pub(super) fn is_parameter(world: &World<'_, '_>, event: &Event, namespace: &str
 pub(super) fn is_free(world: &World<'_, '_>, object: &AppliedObject) -> bool {
     let Some(kind) = world.state.input.snapshot.type_of(&object.id) else { return false };
     let sent = Sent::apply(world, object);
-    let Some(rules) = reached(world, kind, sent.id, sent.operation) else { return false };
+    let Some(rules) = reached(world, kind, sent) else { return false };
     let mut after = rules.iter().filter_map(|rule| rule.after.as_ref());
     after.all(|rule| verdict(world, rule, kind, sent, false) == Some(true))
 }
@@ -334,7 +339,7 @@ pub(super) fn is_free(world: &World<'_, '_>, object: &AppliedObject) -> bool {
 /// are not read.
 pub(super) fn has_rules_of_creation(world: &World<'_, '_>, object: &AppliedObject) -> bool {
     let (kind, sent) = (world.state.input.snapshot.type_of(&object.id), Sent::creation(object));
-    let rules = kind.and_then(|kind| reached(world, kind, sent.id, sent.operation));
+    let rules = kind.and_then(|kind| reached(world, kind, sent));
     let is_read = world.needs.borrow().builds.queries.is_empty();
     is_read && rules.is_none_or(|rules| rules.iter().any(|rule| rule.after.is_some()))
 }
@@ -342,7 +347,7 @@ pub(super) fn has_rules_of_creation(world: &World<'_, '_>, object: &AppliedObjec
 /// Returns true if a rule denies the creation of an object after the change.
 pub(super) fn denies_creation(world: &World<'_, '_>, object: &AppliedObject) -> bool {
     let (kind, sent) = (world.state.input.snapshot.type_of(&object.id), Sent::creation(object));
-    let rules = kind.and_then(|kind| Some((kind, reached(world, kind, sent.id, sent.operation)?)));
+    let rules = kind.and_then(|kind| Some((kind, reached(world, kind, sent)?)));
     rules.is_some_and(|(kind, rules)| {
         let mut after = rules.iter().filter_map(|rule| rule.after.as_ref()).filter(|rule| !rule.selects_objects());
         after.any(|rule| verdict(world, rule, kind, sent, false) == Some(false))
@@ -353,7 +358,7 @@ pub(super) fn denies_creation(world: &World<'_, '_>, object: &AppliedObject) -> 
 /// The message names the first rule that denies.
 pub(super) fn after_refusal<'w>(world: &'w World<'_, '_>, message: &str, sent: Sent<'_>) -> Option<Ruling<'w>> {
     let kind = world.state.input.snapshot.type_of(sent.id)?;
-    let rules = reached(world, kind, sent.id, sent.operation)?;
+    let rules = reached(world, kind, sent)?;
     // What follows are the words of the rule, which can quote the object and so name any other rule.
     let message = denial(message).unwrap_or(message);
     let mut ending: Vec<&Event> = vec![];
@@ -383,12 +388,12 @@ pub(super) fn after_refusal<'w>(world: &'w World<'_, '_>, message: &str, sent: S
 
 /// Returns what the rules that the change brings say about a request that the server accepts now.
 pub(super) fn after_acceptance<'w>(world: &'w World<'_, '_>, owner: &NamespacedName, sent: Sent<'_>) -> Ruling<'w> {
-    let Sent { id, object, operation } = sent;
+    let Sent { id, object, .. } = sent;
     if !is_touched(world, id) {
         return Ruling::Same;
     }
     let kind = world.state.input.snapshot.type_of(id);
-    let Some((kind, rules)) = kind.and_then(|kind| Some((kind, reached(world, kind, id, operation)?))) else {
+    let Some((kind, rules)) = kind.and_then(|kind| Some((kind, reached(world, kind, sent)?))) else {
         let events = world.events.iter().filter(|event| &*event.id.group == ADMISSION && !event.is_deleted);
         let events: Vec<&Event> =
             events.filter(|event| world.precedence(event, owner, id) != Precedence::After).collect();
@@ -422,7 +427,7 @@ pub(super) fn after_acceptance<'w>(world: &'w World<'_, '_>, owner: &NamespacedN
                     && order.iter().all(|order| *order == Precedence::Before)
                     && coming.iter().all(is_at_once) =>
             {
-                return Ruling::Denied(coming);
+                return Ruling::Denied(coming, rule.denies_as_invalid());
             }
             _ => open.extend(coming),
         }

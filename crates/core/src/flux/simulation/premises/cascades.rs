@@ -48,7 +48,7 @@ pub(in crate::flux::simulation) fn cascade_refusals(
         let id = &cascaded.object.id;
         let Some(kind) = state.input.snapshot.type_of(id) else { continue };
         let namespace = state.live_object(&id.namespace_object()).map_or(&no_labels, |live| &live.labels);
-        let request = AdmissionRequest { kind, id, operation: "DELETE", namespace };
+        let request = AdmissionRequest { kind, version: &kind.version, id, operation: "DELETE", namespace };
         let user = user(state, account);
         let sent = sent(request, &user);
         let matches = |rule: &AdmissionRule| rule.matches(request) && rule.may_ask_about(&sent);

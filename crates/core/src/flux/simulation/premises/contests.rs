@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::event::Event;
 use super::holders::begun;
+use super::recreations::Forced;
 use super::world::{Precedence, World};
 use super::{NAMED_EVENTS, Premises};
 use crate::flux::apply::AppliedObject;
@@ -54,24 +55,38 @@ impl Premises<'_, '_> {
     pub(super) fn of_contest(&self, object: &AppliedObject, is_forced: bool) -> Standing {
         let begun = begun(&self.world, &object.id, allocations(&object.built.manifest), is_forced);
         let Some(begun) = begun.filter(|_| object.id.is_here("", "Service")) else { return Standing::Holds };
-        let refused = |message| {
-            let result = if is_forced { DryRunResult::DeletedOnly(message) } else { DryRunResult::Refused(message) };
-            Standing::Replaced(Box::new(result), vec![])
+        // The next run asks about the Service again. The server calls a node port that another one has invalid.
+        let refused = |shared: Allocation, message: String| {
+            let replaced = |result| Standing::Replaced(Box::new(result), vec![]);
+            if is_forced {
+                return replaced(DryRunResult::DeletedOnly(message));
+            }
+            if !shared.is_node_port_of(&object.built.manifest) {
+                return replaced(DryRunResult::Refused(message));
+            }
+            match self.forced(object, &message) {
+                Forced::Deleted => replaced(DryRunResult::DeletedOnly(message)),
+                Forced::Stays(message) => replaced(DryRunResult::Refused(message)),
+                Forced::Open(condition) => Standing::Open(condition),
+            }
         };
         let mut open = vec![];
         for rival in rivals(&self.world, object, &begun) {
             match &rival.applied_by {
                 Applier::SameRun if apply_order(rival.id, &object.id).is_lt() => {
-                    return refused(already_allocated(rival.shared, rival.id));
+                    return refused(rival.shared, already_allocated(rival.shared, rival.id));
                 }
                 Applier::SameRun | Applier::Owner(_, true) => {}
                 Applier::Owner(_, false) => open.push(rival),
                 Applier::Kustomization(event) => match (self.order(event, object), event.is_certain) {
                     (Precedence::After, _) => {}
                     (Precedence::Before, true) if rival.shared.is_found_by_dry_runs() => {
-                        return refused(format!("{} is taken after {}", rival.shared, rival.clause()));
+                        let message = format!("{} is taken after {}", rival.shared, rival.clause());
+                        return refused(rival.shared, message);
                     }
-                    (Precedence::Before, true) => return refused(already_allocated(rival.shared, rival.id)),
+                    (Precedence::Before, true) => {
+                        return refused(rival.shared, already_allocated(rival.shared, rival.id));
+                    }
                     (Precedence::Before | Precedence::Unknown, _) => open.push(rival),
                 },
             }

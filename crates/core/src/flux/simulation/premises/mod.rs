@@ -207,7 +207,7 @@ impl<'s, 'a> Premises<'s, 'a> {
                     Some(Ruling::Same) => return Standing::Holds,
                     Some(Ruling::Free(_)) => return Standing::Replaced(Box::new(DryRunResult::Accepted), vec![]),
                     Some(Ruling::Open(events)) => open = events,
-                    Some(Ruling::Denied(_)) | None => {}
+                    Some(Ruling::Denied(..)) | None => {}
                 }
             }
             Cause::Rights => {
@@ -244,7 +244,7 @@ impl<'s, 'a> Premises<'s, 'a> {
             return of_definition;
         }
         match admission::after_acceptance(&self.world, &owner, Sent::deletion(id)) {
-            Ruling::Denied(events) => {
+            Ruling::Denied(events, _) => {
                 let message = format!("an admission policy denies it after {}", clauses(&events));
                 return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
             }
@@ -529,9 +529,9 @@ impl<'s, 'a> Premises<'s, 'a> {
             return of_definition;
         }
         match admission::after_acceptance(&self.world, &object.owner, Sent::apply(&self.world, object)) {
-            Ruling::Denied(events) => {
+            Ruling::Denied(events, is_invalid) => {
                 let message = format!("an admission policy denies it after {}", clauses(&events));
-                return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
+                return self.of_denial(object, message, is_invalid);
             }
             Ruling::Open(events) => {
                 let changed = clauses(&events);

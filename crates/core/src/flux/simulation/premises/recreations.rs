@@ -21,6 +21,16 @@ enum Answer {
     Open(String),
 }
 
+/// What a run does with an object that the server calls invalid.
+pub(super) enum Forced {
+    /// It deletes the object by force.
+    Deleted,
+    /// It does not, or the server refuses that: the message.
+    Stays(String),
+    /// The condition on which it does.
+    Open(String),
+}
+
 impl Premises<'_, '_> {
     /// Returns how far it holds that an object, which the server refuses to change with this message, is deleted and created anew.
     pub(super) fn of_recreation(&self, object: &AppliedObject, message: &str) -> Standing {
@@ -34,6 +44,52 @@ impl Premises<'_, '_> {
             Answer::Refused(refusal) => replaced(DryRunResult::DeletedOnly(refusal)),
             Answer::Open(condition) => Standing::Open(condition),
             Answer::Same => self.of_contest(object, true),
+        }
+    }
+
+    /// Returns what happens to an object that a policy denies from some time on. The controller deletes one that is forced if the server
+    /// calls it invalid, and creates it anew, which the server can refuse too.
+    pub(super) fn of_denial(&self, object: &AppliedObject, message: String, is_invalid: Option<bool>) -> Standing {
+        let replaced = |result| Standing::Replaced(Box::new(result), vec![]);
+        if is_invalid == Some(false) {
+            return replaced(DryRunResult::Refused(message));
+        }
+        match self.forced(object, &message) {
+            Forced::Deleted if is_invalid.is_some() => {}
+            Forced::Deleted => return Standing::Open(may_be_forced(object, &message)),
+            Forced::Stays(message) => return replaced(DryRunResult::Refused(message)),
+            Forced::Open(condition) => return Standing::Open(condition),
+        }
+        let creation = Question::of_creation(object.clone(), &self.world.state.input.flags);
+        match self.world.ask(creation) {
+            Some(DryRunAnswer::Result(DryRunResult::Created)) => {}
+            _ => return Standing::Open(may_be_forced(object, &message)),
+        }
+        match self.of_recreation(object, &message) {
+            Standing::Holds => replaced(DryRunResult::Recreated(message)),
+            standing => standing,
+        }
+    }
+
+    /// Returns what a run does with an object that the server accepts now, and calls invalid later with this message.
+    pub(super) fn forced(&self, object: &AppliedObject, message: &str) -> Forced {
+        let live = self.world.state.live_object(&object.id).filter(|live| object.forces(Some(live)));
+        let Some(live) = live else { return Forced::Stays(message.to_owned()) };
+        if !live.finalizers.is_empty() {
+            return Forced::Open(may_be_forced(object, message));
+        }
+        let flags = &self.world.state.input.flags;
+        match self.world.ask(Question::of_deletion(&object.owner, &object.spec, &object.id, flags)) {
+            Some(DryRunAnswer::Result(DryRunResult::Accepted)) => {}
+            Some(DryRunAnswer::Result(DryRunResult::Refused(refusal))) => {
+                return Forced::Stays(format!("{message}; {refusal}"));
+            }
+            _ => return Forced::Open(may_be_forced(object, message)),
+        }
+        match self.answer(object, Sent::deletion(&object.id), DELETION) {
+            Answer::Refused(refusal) => Forced::Stays(format!("{message}; {refusal}")),
+            Answer::Open(condition) => Forced::Open(condition),
+            Answer::Same => Forced::Deleted,
         }
     }
 
@@ -82,7 +138,7 @@ impl Premises<'_, '_> {
             Answer::Open(format!("the server accepts the {request} of {shown} now, and may refuse it after {changed}"))
         };
         match after_acceptance(&self.world, &object.owner, sent) {
-            Ruling::Denied(events) => {
+            Ruling::Denied(events, _) => {
                 return Answer::Refused(format!("an admission policy denies its {request} after {}", clauses(&events)));
             }
             Ruling::Open(events) => return open(clauses(&events)),
@@ -101,6 +157,11 @@ impl Premises<'_, '_> {
             _ => Answer::Same,
         }
     }
+}
+
+/// Returns the condition of an object that may be deleted by force once the server refuses it.
+fn may_be_forced(object: &AppliedObject, message: &str) -> String {
+    format!("the server refuses {} later, which may then be deleted by force: {message}", object.built.shown_id())
 }
 
 /// Returns true if a message about another object, which a dry-run creates in place of the live one, names the live one as a word.

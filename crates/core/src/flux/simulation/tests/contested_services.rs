@@ -96,6 +96,27 @@ fn a_build_gives_a_port_or_an_address_once() {
 }
 
 #[test]
+fn a_forced_service_goes_if_another_one_gets_its_port() {
+    let force = || json!({"force": true});
+    let none = || json!({});
+    let rows = |specs: [Value; 2], before: [Vec<Value>; 2], own: [Vec<Value>; 2]| {
+        all_rows(&cluster_of(&pair(specs.clone(), before)), &pair(specs, own))
+    };
+    let old = || on_port("two", 31000);
+    let own = || [vec![on_port("one", 31001), on_port("two", 31001)], vec![]];
+    let before = || [vec![cm("x"), old()], vec![]];
+    assert_eq!(rows([force(), none()], before(), own()), set(&["create one", "delete two", "keep x"]));
+    assert_eq!(rows([none(), none()], before(), own()), set(&["create one", "keep two", "keep x"]));
+    let later = json!({"force": true, "dependsOn": [{"name": "a"}]});
+    let found = rows(
+        [none(), later],
+        [vec![cm("y")], vec![cm("x"), old()]],
+        [vec![on_port("one", 31001)], vec![on_port("two", 31001)]],
+    );
+    assert_eq!(found, set(&["create one", "delete two", "delete y", "keep x"]));
+}
+
+#[test]
 fn an_address_that_a_live_service_has_is_refused_to_one_that_had_none() {
     let name = service("s", json!({"type": "ExternalName", "externalName": "example.com"}));
     let files = |own: Vec<Value>| pair([json!({}), json!({})], [own, vec![]]);
