@@ -95,7 +95,8 @@ impl OpenLookups {
 }
 
 /// Reason why a lookup is not answered: the answer takes a request, which is written down.
-const BY_SECRET: &str = "what its chart looks up depends on values of a Secret, so that asking the cluster would show them";
+const BY_SECRET: &str =
+    "what its chart looks up depends on values of a Secret, so that asking the cluster would show them";
 
 /// Returns the result of a run of helm.
 ///
