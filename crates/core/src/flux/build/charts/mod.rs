@@ -288,6 +288,11 @@ impl Chart {
         self.texts().filter(|text| text.contains("{{")).any(|text| text.contains("APIVersions"))
     }
 
+    /// Returns true if the chart or its values may look up objects.
+    pub(crate) fn looks_up(&self, values: &Values) -> bool {
+        self.texts().chain(values.texts.iter().map(|text| text.reveal().as_str())).any(|text| text.contains("lookup"))
+    }
+
     /// Returns the use that the chart and its values make of functions whose results differ from render to render.
     pub(crate) fn randomness(&self, values: &Values) -> Randomness {
         random::randomness(self.texts().chain(values.texts.iter().map(|text| text.reveal().as_str())))

@@ -30,6 +30,8 @@ pub(crate) struct ClusterValues {
 
 /// File of the named template that answers for `.Capabilities.APIVersions.Has`.
 const FILE: &str = "templates/_kubectl-gitops.tpl";
+/// Beginning of the names of all named templates that are added.
+const OWN: &str = "kubectl-gitops.";
 /// Name of this template.
 const HAS: &str = "kubectl-gitops.serves";
 /// Name of the named template in place of `tpl`.
@@ -108,6 +110,9 @@ impl ClusterValues {
                 rest = &after[length..];
                 continue;
             }
+            if token.starts_with(['"', '`']) && may_name_own(changed, token) {
+                return Err(token.to_owned());
+            }
             match token.trim_matches(['"', '`']) {
                 "Revision" | "APIVersions" | "HelmVersion" if token != "Revision" => return Err(token.to_owned()),
                 _ if is_word(first) => self.add_word(token, changed)?,
@@ -184,6 +189,13 @@ fn computes_fields(template: &str) -> bool {
         || template.contains("tpl")
 }
 
+/// Returns true if a quoted text after an action so far can be the name of a named template that is added here: the chart would define it
+/// in another way, or see that it is not rendered in the cluster.
+fn may_name_own(before: &str, quoted: &str) -> bool {
+    let names = ["define", "block", "template", "include"].iter().any(|word| before.trim_end().ends_with(word));
+    quoted.contains(OWN) || (names && quoted.starts_with('"') && quoted.contains('\\'))
+}
+
 /// Returns true for a file that helm executes, in a chart or in one that it contains.
 fn is_template(at: &str) -> bool {
     at.starts_with("templates/") || at.contains("/templates/")
@@ -205,7 +217,8 @@ fn tpl_template() -> String {
     let parts = r#"(?:"(?:\\.|[^"\\])*"|\x60[^\x60]*\x60|'(?:\\.|[^'\\])*'|[^"'\x60}]|\}[^}])*?"#;
     let functions = format!(r#"[^\w.$"\x60](?:lookup|tpl|{})[^\w"\x60]"#, alternatives());
     let fields = r"\.(?:Release\.Revision|APIVersions|HelmVersion)\b";
-    let pattern = format!(r"\{{\{{{parts}(?:{functions}|{fields})");
+    let defined = r#"\{\{-?\s*(?:define|block)\s*["\x60][^"\x60]*(?:kubectl-gitops|\\)"#;
+    let pattern = format!(r"\{{\{{{parts}(?:{functions}|{fields})|{defined}");
     format!(
         "{{{{- define \"{TPL}\" -}}}}{{{{- if regexMatch `{pattern}` (toString (index . 0)) -}}}}\
          {{{{- fail \"{NOT_KNOWN}it composes a template while it is rendered, which calls what only the cluster knows\" -}}}}\
@@ -330,6 +343,10 @@ mod tests {
             refused(Some("v1"), &format!("{{{{ {text} }}}}"));
         }
         refused(Some("v1"), "{{ .Capabilities.HelmVersion.Version }}");
+        for text in ["define \"kubectl-gitops.lookup\"", "define `kubectl-gitops.a`", "define \"kubectl\\x2dgitops.a\""]
+        {
+            refused(Some("v1"), &format!("{{{{- {text} -}}}}{{{{ end }}}}"));
+        }
         assert_eq!(refused(Some("v1"), "{{ . | tpl .Values.a }}"), "tpl in a pipeline");
         assert_eq!(refused(Some("v1"), "{{ .x | lookup \"v1\" \"Pod\" . }}"), "lookup in a pipeline");
         let unread = ClusterValues { api_versions: BTreeSet::new(), ..values(None) };

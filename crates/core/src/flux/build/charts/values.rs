@@ -57,6 +57,8 @@ pub(crate) struct Values {
     pub(crate) numbers: BTreeMap<Vec<String>, i64>,
     /// They hold values of Secrets.
     pub(crate) is_private: bool,
+    /// Of values that hold those of Secrets: the ones without them; `None` if they are not known.
+    pub(crate) open: Option<Box<Values>>,
 }
 
 impl Values {
@@ -64,6 +66,11 @@ impl Values {
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.texts, &self.numbers) == (&other.texts, &other.numbers)
             || self.merged_by_go().is_some_and(|merged| other.merged_by_go() == Some(merged))
+    }
+
+    /// Returns values that hold none of Secrets; `None` if they are not known.
+    pub(crate) fn without_secrets(&self) -> Option<&Self> {
+        if self.is_private { self.open.as_deref() } else { Some(self) }
     }
 
     /// Returns the values as the one map of which Go writes the digest; `None` if a text is no map, or is not read here.

@@ -415,6 +415,24 @@ fn a_lookup_by_a_value_of_a_secret_is_not_told() {
 }
 
 #[test]
+fn a_secret_does_not_choose_which_objects_are_looked_up() {
+    let why = "what its chart looks up depends on values of a Secret";
+    let values = "n: ConfigMap\n";
+    for (file, is_chosen) in
+        [("charts/app/templates/lookup-kind.yaml", true), ("charts/app/templates/lookup.yaml", false)]
+    {
+        let lookup: Template = (file, "made-after-a-lookup", json!({}));
+        let mut cluster = deployed_from(&release_files("1", &super::upgrades::templates(), values));
+        cluster.add(&cm("found"), None);
+        cluster.content.insert("found".to_owned(), cm("found"));
+        cluster.snapshot.normalise();
+        let after = [templates(), vec![lookup]].concat();
+        let (_, text) = shown(&cluster, &release_files("2", &after, values));
+        assert_eq!(text.contains(why), is_chosen, "{file}: {text}");
+    }
+}
+
+#[test]
 fn no_chart_is_fetched_by_a_value_of_a_secret() {
     let address = json!({"url": "https://charts.example.com"});
     let repository = super::unfollowed::source("HelmRepository", "charts", address);

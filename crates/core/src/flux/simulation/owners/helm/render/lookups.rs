@@ -1,14 +1,14 @@
 //! Lookups of the templates of a chart in the cluster of its release.
 //!
 //! Source: Helm v4.2.2 `pkg/engine/lookup_func.go`. The rights are those of the account of the release. A Secret is read only
-//! if it is one of the release: a tree must not choose which Secrets are read.
+//! if it is one of the release: a tree must not choose which Secrets are read. What is looked up is said by a render without values of
+//! Secrets: a request shows the words of a lookup, and which lookups there are, in which order, can tell a value too.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::rendering::Place;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
-use crate::flux::build::charts::ChartRun;
 use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
@@ -112,19 +112,6 @@ impl Place<'_> {
         ids.any(|id| state.live_may_hold_secrets(&id)) || state.secrets.are_in(found)
     }
 
-    /// Returns true if the words of a lookup tell nothing: they name what is there, or are words of the chart. A template can compute them of
-    /// values of Secrets, and they are a part of messages and of addresses.
-    pub(crate) fn is_open_lookup(&self, state: &State<'_>, query: &ObjectQuery, run: &ChartRun) -> bool {
-        let (kind, (_, version)) = (query.group_kind(), query.group_and_version());
-        let Some(served) = self.snapshot.resource_type(&kind) else { return false };
-        if *served.version != *version && self.snapshot.serves(&kind, version) != Some(true) {
-            return false;
-        }
-        let known = ["", &*self.target.name, &*self.target.namespace];
-        state.is_live(&query.id(served.namespaced).in_cluster(self.cluster.as_ref()))
-            || [&*query.namespace, &*query.name].into_iter().all(|word| known.contains(&word) || is_in_chart(run, word))
-    }
-
     /// Returns true if a Secret does not exist, or is in the inventory of the release. A list of Secrets is not read.
     fn may_read(&self, comparison: &Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
         !id.name.is_empty() && (self.holds(comparison, id) || !comparison.state().is_live(id))
@@ -140,10 +127,14 @@ impl Place<'_> {
     }
 }
 
-/// Returns true if a file of a chart has a word in quotes.
-fn is_in_chart(run: &ChartRun, word: &str) -> bool {
-    let quoted = format!("\"{word}\"");
-    run.files.values().any(|content| String::from_utf8_lossy(content).contains(&quoted))
+/// Returns what a template may know of an answer with values of Secrets while it says what else it looks up: the object, and the keys of
+/// a Secret.
+pub(super) fn without_values(query: &ObjectQuery, found: &Value) -> Value {
+    let ObjectQuery { api_version, kind, namespace, name } = query;
+    let metadata = json!({"namespace": namespace, "name": name});
+    let data = found.get("data").and_then(Value::as_object).filter(|_| query.is_of_secrets());
+    let data: Map<String, Value> = data.into_iter().flat_map(Map::keys).map(|key| (key.clone(), json!(""))).collect();
+    json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "data": data})
 }
 
 /// Returns the object of a lookup for people.

@@ -15,6 +15,7 @@ use crate::flux::simulation::model::node::{NodeId, PassId};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
 use crate::kubernetes::object::ObjectId;
+use crate::private::{PLACEHOLDER, Private};
 
 /// Values of a release.
 pub(crate) enum ReleaseValues {
@@ -145,7 +146,7 @@ fn values_with(
     let mut values = Values { is_private, ..Values::default() };
     let number = values_sources(&id.namespace, spec).count();
     DATA_SOURCES.check(number).map_err(|exceeded| format!("its valuesFrom has {exceeded}"))?;
-    let (mut texts, mut removed) = (vec![], None);
+    let (mut texts, mut open, mut removed) = (vec![], vec![], None);
     for source in values_sources(&id.namespace, spec) {
         source.names()?;
         let ValuesSource { reference, key, optional, .. } = source.clone();
@@ -170,18 +171,21 @@ fn values_with(
         match changed.unwrap_or(found) {
             Lookup::Found(data) => {
                 let holds_secrets = comparison.state().may_hold_secrets_in_data(&data_id, &data);
-                values.is_private |= data.is_secret || reference.is_secret() || holds_secrets;
+                let is_private = data.is_secret || reference.is_secret() || holds_secrets;
+                values.is_private |= is_private;
                 match data.values.get(key) {
                     Some(text) => {
                         if let Some(why) = source.refusal(text) {
                             return Ok(ReleaseValues::Missing(format!("{why}: {key} of {data_id}")));
                         }
+                        open.extend(without_secrets(&source, text, is_private));
                         texts.push((source, text.clone()));
                     }
                     None if optional => {}
                     None => {
                         let what = format!("{data_id} in its valuesFrom has no key {key}");
                         let Some(text) = before else { return Ok(ReleaseValues::Missing(what)) };
+                        open.extend(without_secrets(&source, &text, is_private));
                         texts.push((source, text));
                         removed = Some(what);
                     }
@@ -192,6 +196,8 @@ fn values_with(
                 let Some(text) = before else {
                     return Ok(ReleaseValues::Missing(format!("{data_id} in its valuesFrom does not exist")));
                 };
+                // What was deleted may have held values of Secrets.
+                open.extend(without_secrets(&source, &text, true));
                 values.is_private |= reference.is_secret();
                 texts.push((source, text));
                 removed = Some(format!("{data_id} in its valuesFrom is deleted"));
@@ -205,8 +211,27 @@ fn values_with(
         }
     }
     values.add_all(&texts, spec.get("values"))?;
+    if values.is_private {
+        let mut shown = Values::default();
+        shown.add_all(&open, spec.get("values").filter(|_| !is_private))?;
+        values.open = Some(Box::new(shown));
+    }
     Ok(match removed {
         Some(what) => ReleaseValues::Removed(values, what),
         None => ReleaseValues::Known(values),
     })
+}
+
+/// Returns a source with a text that holds no values of Secrets; `None` if it has none.
+fn without_secrets<'s>(
+    source: &ValuesSource<'s>,
+    text: &Private<String>,
+    is_private: bool,
+) -> Option<(ValuesSource<'s>, Private<String>)> {
+    match is_private {
+        false => Some((source.clone(), text.clone())),
+        // The spec names the path, and the Secret what is at it.
+        true if !source.target_path.is_empty() => Some((source.clone(), Private::new(PLACEHOLDER.to_owned()))),
+        true => None,
+    }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::lookups::without_values;
 use crate::flux::build::charts::lookups::{LOOKUPS, Lookups, too_many};
 use crate::flux::build::charts::random::{Randomness, Seed};
 use crate::flux::build::charts::templates::{ClusterValues, api_versions};
 use crate::flux::build::charts::values::Values;
 use crate::flux::build::charts::{Chart, ChartOutput, ChartRun, RenderOptions};
+use crate::flux::build::objects::query::ObjectQuery;
 use crate::flux::build::objects::served_versions as defined_versions;
 use crate::flux::build::post_renderers::{passes_hooks, post_rendered};
 use crate::flux::build::{BuildContext, BuildFailure, Interrupt};
@@ -74,6 +76,40 @@ pub(crate) enum Rendering {
     Fails(String),
     /// The account of the release may not look something up, so helm-controller cannot render it either.
     Refused(String),
+}
+
+/// Lookups of a chart that tell nothing of values of Secrets.
+#[derive(Default)]
+struct OpenLookups {
+    answers: Lookups,
+    /// An answer holds values of Secrets.
+    holds_secrets: bool,
+    /// A lookup without an answer, and what a render is that needs it.
+    unanswered: Option<(ObjectQuery, Asked<Rendering>)>,
+}
+
+impl OpenLookups {
+    fn without(self, query: ObjectQuery, why: Asked<Rendering>) -> Self {
+        Self { unanswered: Some((query, why)), ..self }
+    }
+}
+
+/// Reason why a lookup is not answered: the answer takes a request, which is written down.
+const BY_SECRET: &str =
+    "what its chart looks up depends on values of a Secret, so that asking the cluster would show them";
+
+/// Returns the result of a run of helm.
+///
+/// Fails with the reason why it is not known.
+fn output(comparison: &mut Comparison<'_, '_, '_>, run: ChartRun) -> Asked<ChartOutput> {
+    let key = run.key();
+    match comparison.derivation.answers.charts.get(&key) {
+        Some(output) => output.clone().map_err(Interrupt::Failed),
+        None => {
+            comparison.derivation.needs.charts.insert(key, run);
+            Err(Interrupt::Missing)
+        }
+    }
 }
 
 impl<'s> Place<'s> {
@@ -157,7 +193,7 @@ impl<'s> Place<'s> {
         self.run(comparison, draft, Seed::First)
     }
 
-    /// Renders a chart, and answers its lookups one after the other.
+    /// Renders a chart with the answers to its lookups.
     fn run(
         &self,
         comparison: &mut Comparison<'_, '_, '_>,
@@ -175,37 +211,60 @@ impl<'s> Place<'s> {
         let mut cluster = ClusterValues { revision, api_versions, kube_version, lookups: Lookups::new(), seed };
         let ReleaseTarget { name: release, namespace, .. } = &self.target;
         let options = RenderOptions { release, namespace, is_upgrade: revision > 1, skips_schema };
-        while cluster.lookups.len() <= LOOKUPS {
-            let run = ChartRun::new(chart, values, &cluster, &options)?;
-            let key = run.key();
-            let Some(output) = comparison.derivation.answers.charts.get(&key) else {
-                comparison.derivation.needs.charts.insert(key, run);
-                return Err(Interrupt::Missing);
-            };
-            let state = comparison.state();
-            let mut found = cluster.lookups.iter();
-            let is_private = values.is_private || found.any(|(query, found)| self.finds_secrets(state, query, found));
-            match output.as_ref().map_err(|why| Interrupt::Failed(why.clone()))? {
-                ChartOutput::Manifests(text) => {
-                    let mut rendering = self.read(comparison, text, spec, is_private)?;
-                    if let Rendering::Done(rendered) = &mut rendering {
-                        rendered.depends_on_cluster = !cluster.lookups.is_empty();
-                    }
-                    return Ok(rendering);
+        let found = self.find_open(comparison, chart, values, &cluster, &options)?;
+        let is_private = values.is_private || found.holds_secrets;
+        cluster.lookups = found.answers;
+        match output(comparison, ChartRun::new(chart, values, &cluster, &options)?)? {
+            ChartOutput::Manifests(text) => {
+                let mut rendering = self.read(comparison, &text, spec, is_private)?;
+                if let Rendering::Done(rendered) = &mut rendering {
+                    rendered.depends_on_cluster = !cluster.lookups.is_empty();
                 }
-                ChartOutput::Fails(why) => return Ok(Rendering::Fails(why.clone())),
-                ChartOutput::Asks(query) if is_private && !self.is_open_lookup(state, query, &run) => {
-                    return Err("its chart looks up an object by words that can hold values of a Secret"
-                        .to_owned()
-                        .into());
-                }
-                ChartOutput::Asks(query) => match self.looked_up(comparison, query)? {
-                    Ok(answer) => cluster.lookups.insert(query.clone(), answer),
-                    Err(refusal) => return Ok(Rendering::Refused(refusal)),
-                },
-            };
+                Ok(rendering)
+            }
+            ChartOutput::Fails(why) => Ok(Rendering::Fails(why)),
+            ChartOutput::Asks(query) => match found.unanswered {
+                Some((unanswered, why)) if unanswered == query => why,
+                _ if cluster.lookups.len() > LOOKUPS => Err(too_many().into()),
+                _ => Err(BY_SECRET.to_owned().into()),
+            },
         }
-        Err(too_many().into())
+    }
+
+    /// Returns the answers to the lookups of a chart, as it is rendered without values of Secrets. It asks for the same ones whatever
+    /// these are.
+    fn find_open(
+        &self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        chart: &Chart,
+        values: &Values,
+        cluster: &ClusterValues,
+        options: &RenderOptions<'_>,
+    ) -> Asked<OpenLookups> {
+        let (mut found, mut cluster) = (OpenLookups::default(), cluster.clone());
+        let Some(open) = values.without_secrets() else { return Ok(found) };
+        if values.is_private && !chart.looks_up(open) {
+            return Ok(found);
+        }
+        while found.answers.len() <= LOOKUPS {
+            let query = match output(comparison, ChartRun::new(chart, open, &cluster, options)?) {
+                Ok(ChartOutput::Asks(query)) => query,
+                Err(Interrupt::Missing) => return Err(Interrupt::Missing),
+                _ => break,
+            };
+            let answer = match self.looked_up(comparison, &query) {
+                Ok(Ok(answer)) => answer,
+                Err(Interrupt::Missing) => return Err(Interrupt::Missing),
+                Ok(Err(refusal)) => return Ok(found.without(query, Ok(Rendering::Refused(refusal)))),
+                Err(failed) => return Ok(found.without(query, Err(failed))),
+            };
+            let holds_secrets = self.finds_secrets(comparison.state(), &query, &answer);
+            found.holds_secrets |= holds_secrets;
+            let shown = if holds_secrets { without_values(&query, &answer) } else { answer.clone() };
+            cluster.lookups.insert(query.clone(), shown);
+            found.answers.insert(query, answer);
+        }
+        Ok(found)
     }
 
     /// Reads what a chart renders, as post-renderers change it.
