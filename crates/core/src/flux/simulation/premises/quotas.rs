@@ -41,8 +41,10 @@ struct Crowd<'w> {
 }
 
 /// Limits of one resource before and after the change.
-struct Limit {
+struct Limit<'w> {
     name: String,
+    /// What the objects that count must be like.
+    scopes: Vec<Scope<'w>>,
     used: Option<f64>,
     before: Option<f64>,
     after: Option<f64>,
@@ -103,9 +105,12 @@ impl<'w> Crowd<'w> {
 
     /// Returns what a limit leaves for the object; `None` if the answer of the server counts, or all objects have room before and
     /// after the change.
-    fn room(&self, limit: &Limit) -> Option<Room<'w>> {
+    fn room(&self, limit: &Limit<'_>) -> Option<Room<'w>> {
         let is_same = limit.before == limit.after && self.freed.is_empty() && self.others.is_empty();
-        let amount = |manifest: &Value| amount(&limit.name, manifest);
+        let amount = |manifest: &Value| match limit.counts(self.kind, manifest)? {
+            true => amount(&limit.name, manifest),
+            false => Some(0.0),
+        };
         let own: Option<Vec<f64>> = self.own.iter().map(|(_, manifest)| amount(manifest)).collect();
         let others: Option<f64> = self.others.iter().map(|manifest| manifest.and_then(&amount)).sum();
         let Some(((own, others), used)) = own.zip(others).zip(limit.used) else {
@@ -123,28 +128,88 @@ impl<'w> Crowd<'w> {
             let is_full = own[..=at].iter().sum::<f64>() > left;
             return is_full.then(|| Room::Full(String::new()));
         }
-        let freed = if is_count(&limit.name, self.kind) { self.freed.len() as f64 } else { 0.0 };
+        let freed =
+            if is_count(&limit.name, self.kind) && limit.scopes.is_empty() { self.freed.len() as f64 } else { 0.0 };
         Some(if wanted <= left_after + freed { Room::Enough(self.freed.clone()) } else { Room::Unknown(String::new()) })
     }
 }
 
 /// Returns the limits of a quota that an object of a crowd uses.
-fn limits(quota: &Fact<'_>, crowd: &Crowd<'_>) -> Vec<Limit> {
+fn limits<'w>(quota: &Fact<'w>, crowd: &Crowd<'_>) -> Vec<Limit<'w>> {
+    let scopes = scopes(quota.after.or(quota.before));
     let hard = |content: Option<&Value>, list: &str, name: &str| {
         let value = content?.pointer(list)?.get(name)?;
         value.as_f64().or_else(|| quantity(value.as_str()?))
     };
     let mut found = vec![];
     for name in names(crowd) {
-        let is_counted = is_count(&name, crowd.kind);
+        let is_counted = is_count(&name, crowd.kind) && scopes.is_empty();
         let before = hard(quota.before, "/status/hard", &name);
         let after = if quota.events.is_empty() { before } else { hard(quota.after, "/spec/hard", &name) };
         let used = hard(quota.before, "/status/used", &name).or(is_counted.then_some(crowd.live as f64));
         if before.is_some() || after.is_some() {
-            found.push(Limit { name, used, before, after });
+            found.push(Limit { name, scopes: scopes.clone(), used, before, after });
         }
     }
     found
+}
+
+/// Part of what a quota says about the objects that count.
+#[derive(Clone, Copy)]
+struct Scope<'w> {
+    name: &'w str,
+    operator: &'w str,
+    values: &'w [Value],
+}
+
+/// Returns what the objects that a quota counts must be like.
+fn scopes(quota: Option<&Value>) -> Vec<Scope<'_>> {
+    let list = |at| quota.into_iter().flat_map(move |quota| list_at(quota, at));
+    let named = list("/spec/scopes").filter_map(Value::as_str);
+    let named = named.map(|name| Scope { name, operator: "Exists", values: &[] });
+    let selected = list("/spec/scopeSelector/matchExpressions").map(|selector| Scope {
+        name: text_at(selector, "/scopeName"),
+        operator: text_at(selector, "/operator"),
+        values: list_at(selector, "/values"),
+    });
+    named.chain(selected).collect()
+}
+
+impl Scope<'_> {
+    /// Returns true if a Pod is in the scope; `None` if that is not known.
+    fn has(&self, pod: &Value) -> Option<bool> {
+        let ends = pod.pointer("/spec/activeDeadlineSeconds").is_some_and(|seconds| !seconds.is_null());
+        let class = text_at(pod, "/spec/priorityClassName");
+        match self.name {
+            "Terminating" => Some(ends),
+            "NotTerminating" => Some(!ends),
+            // The server gives the default class to others.
+            "PriorityClass" if !class.is_empty() => match self.operator {
+                "Exists" => Some(true),
+                "DoesNotExist" => Some(false),
+                "In" => Some(self.values.iter().any(|value| value == class)),
+                "NotIn" => Some(!self.values.iter().any(|value| value == class)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl Limit<'_> {
+    /// Returns true if an object counts; `None` if that is not known.
+    fn counts(&self, kind: &ResourceType, manifest: &Value) -> Option<bool> {
+        let results: Vec<Option<bool>> = match (&*kind.group, &*kind.kind) {
+            ("", "Pod") => self.scopes.iter().map(|scope| scope.has(manifest)).collect(),
+            ("", "PersistentVolumeClaim") => self.scopes.iter().map(|_| None).collect(),
+            // A quota with a scope counts nothing else.
+            _ => self.scopes.iter().map(|_| Some(false)).collect(),
+        };
+        if results.contains(&Some(false)) {
+            return Some(false);
+        }
+        (!results.contains(&None)).then_some(true)
+    }
 }
 
 /// Returns the names of the resources that objects of a kind use.
@@ -183,11 +248,17 @@ fn amount(name: &str, manifest: &Value) -> Option<f64> {
     let requested = || quantity(text_at(manifest, "/spec/resources/requests/storage"));
     let kind = text_at(manifest, "/spec/type");
     let has_ports = matches!(kind, "NodePort" | "LoadBalancer");
+    let asks_for_none = kind == "LoadBalancer"
+        && manifest.pointer("/spec/allocateLoadBalancerNodePorts").is_some_and(|it| *it == false);
+    let is_named = |port: &&Value| port["nodePort"].as_u64().is_some_and(|port| port != 0);
     match name {
         "requests.storage" => requested(),
         name if name.ends_with(OF_CLASS) => {
             let is_of_class = name.strip_suffix(OF_CLASS) == Some(text_at(manifest, "/spec/storageClassName"));
             if is_of_class { requested() } else { Some(0.0) }
+        }
+        "services.nodeports" if asks_for_none => {
+            Some(list_at(manifest, "/spec/ports").iter().filter(is_named).count() as f64)
         }
         "services.nodeports" if has_ports => Some(list_at(manifest, "/spec/ports").len() as f64),
         "services.nodeports" => Some(0.0),

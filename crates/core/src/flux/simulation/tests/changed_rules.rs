@@ -767,6 +767,124 @@ fn a_forced_object_is_not_created_anew_if_its_namespace_is_no_longer_exempt() {
 }
 
 #[test]
+fn a_forced_object_goes_if_a_policy_no_longer_exempts_it() {
+    let own = |is_exempt: bool, objects: Vec<Value>| {
+        let mut namespace = cluster_scoped("Namespace", "shop");
+        if is_exempt {
+            namespace["metadata"]["labels"] = json!({"trusted": "yes"});
+        }
+        let shop = objects.into_iter().map(|object| in_namespace(object, "shop"));
+        files(vec![cm("c")], json!({"force": true}), [namespace].into_iter().chain(shop).collect())
+    };
+    let rows = |operation: &str, reason: &str| {
+        let before = own(true, vec![value("a", "1"), value("b", "1")]);
+        let mut cluster = cluster_of(&before);
+        cluster.history = Some(before);
+        let mut held = policy("held", operation, "object == null || object.data.v != '2'");
+        held["spec"]["validations"][0]["reason"] = reason.into();
+        held["spec"]["matchConstraints"]["resourceRules"][0]["operations"] =
+            json!(operation.split(' ').collect::<Vec<_>>());
+        for rule in [held, binding("bound", "held", Some("trusted"))] {
+            cluster.add(&rule, None);
+        }
+        let mut live = cluster_scoped("Namespace", "shop");
+        live["metadata"]["labels"] = json!({"trusted": "yes"});
+        cluster.content.insert("shop".to_owned(), managed(live, "trusted"));
+        cluster.refusals = vec![refused("other", &cm("z"), &Value::Null, "no")];
+        cluster.snapshot.normalise();
+        let rows = cluster.rows(&own(false, vec![value("b", "2")]));
+        rows.into_iter().filter(|row| !row.ends_with(" shop")).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(rows("UPDATE", "Invalid"), set(&["delete a", "recreate b"]));
+    assert_eq!(rows("UPDATE CREATE", "Invalid"), set(&["keep a", "delete b"]));
+    assert_eq!(rows("UPDATE", "Forbidden"), set(&["keep a", "keep b"]));
+}
+
+#[test]
+fn a_role_may_allow_the_creation_of_objects_by_their_names() {
+    let own = |name: &str, objects: Vec<Value>| {
+        let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "patch", "delete"]},
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"], "resourceNames": [name]}]);
+        let role = json!({"apiVersion": RBAC, "kind": "Role", "metadata": {"name": "rights", "namespace": NS}, "rules": rules});
+        let bound = json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "bound", "namespace": NS},
+            "roleRef": {"kind": "Role", "name": "rights"}, "subjects": [{"kind": "ServiceAccount", "name": "team"}]});
+        let more = json!({"serviceAccountName": "team", "dependsOn": [{"name": "rules"}]});
+        files(vec![role, bound], more, objects)
+    };
+    let mut cluster = cluster_of(&own("x", vec![cm("a")]));
+    let account = in_namespace(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}}), NS);
+    cluster.add(&account, None);
+    let forbidden = "configmaps \"b\" is forbidden: User \"system:serviceaccount:flux-system:team\" cannot create resource \
+        \"configmaps\" in API group \"\" in the namespace \"flux-system\"";
+    cluster.refusals.push(refused("k", &cm("b"), &Value::Null, forbidden));
+    cluster.snapshot.normalise();
+    let rows = |name: &str| {
+        let plan = cluster.plan(&own(name, vec![cm("b")]));
+        plan.changes().iter().map(|row| format!("{} {}", row.action, row.object.id.name)).collect::<BTreeSet<_>>()
+    };
+    assert!(rows("c").is_superset(&set(&["keep a", "unknown b"])), "{:?}", rows("c"));
+    assert!(!rows("b").contains("keep a"), "{:?}", rows("b"));
+}
+
+#[test]
+fn a_quota_counts_only_what_is_in_its_scopes() {
+    let pod = |name: &str, class: &str| {
+        let mut pod = in_namespace(pod(name), NS);
+        pod["spec"] = json!({"priorityClassName": class});
+        pod
+    };
+    let rows = |scopes: Value, objects: Vec<Value>| {
+        let (hard, used) =
+            (json!({"pods": "1", "services.nodeports": "1"}), json!({"pods": "0", "services.nodeports": "0"}));
+        let mut quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": NS},
+            "spec": scopes, "status": {"hard": hard, "used": used}});
+        quota["spec"]["hard"] = quota["status"]["hard"].clone();
+        let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
+        for (kind, plural) in [("Pod", "pods"), ("Service", "services")] {
+            cluster.snapshot.types.push(crate::testing::resource_type("", kind, plural, true));
+        }
+        cluster.add(&quota, None);
+        cluster.snapshot.normalise();
+        let plan = cluster.plan(&files(vec![cm("c")], json!({}), [vec![cm("b")], objects].concat()));
+        let shown = plan.changes().iter().filter(|row| &*row.object.id.name == "a").map(|row| {
+            let race = if row.certainty == Certainty::Race { "?" } else { "" };
+            format!("{}{race}", row.action)
+        });
+        shown.collect::<String>()
+    };
+    let two = |class: &str| vec![pod("one", class), pod("two", class)];
+    let of_class = |operator: &str| {
+        let class = json!({"scopeName": "PriorityClass", "operator": operator, "values": ["high"]});
+        json!({"scopeSelector": {"matchExpressions": [class]}})
+    };
+    assert_eq!(rows(json!({}), two("low")), "keep");
+    assert_eq!(rows(of_class("In"), two("high")), "keep");
+    assert_eq!(rows(of_class("In"), two("low")), "delete");
+    assert_eq!(rows(of_class("NotIn"), two("high")), "delete");
+    assert_eq!(rows(of_class("In"), two("")), "delete?", "a default class may count");
+    assert_eq!(rows(json!({"scopes": ["Terminating"]}), two("low")), "delete");
+    assert_eq!(rows(json!({"scopes": ["NotTerminating"]}), two("low")), "keep");
+    let balancers = |spec: Value| {
+        let service = |name: &str| {
+            let metadata = json!({"name": name, "namespace": NS});
+            json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+        };
+        vec![service("one"), service("two")]
+    };
+    let balancer = |allocates: bool, port: u16| {
+        let ports = json!([{"port": port}]);
+        json!({"type": "LoadBalancer", "allocateLoadBalancerNodePorts": allocates, "ports": ports})
+    };
+    assert_eq!(rows(json!({}), balancers(balancer(true, 80))), "keep");
+    assert_eq!(rows(json!({}), balancers(balancer(false, 80))), "delete");
+    assert_eq!(
+        rows(json!({"scopes": ["BestEffort"]}), balancers(balancer(true, 80))),
+        "delete",
+        "no Service has a scope"
+    );
+}
+
+#[test]
 fn an_account_may_grant_what_it_has_after_the_change() {
     let role = |name: &str, verbs: &[&str]| {
         let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": verbs}]);
