@@ -1,7 +1,7 @@
 //! Ports and addresses of Services, each of which only one Service can have.
 //!
-//! Source: Kubernetes v1.36.3 `pkg/registry/core/service/storage/alloc.go`: one allocator has the node ports of all protocols and
-//! the ports for health checks.
+//! Source: Kubernetes v1.36.3 `pkg/registry/core/service/storage/alloc.go`: one allocator has the node ports of all
+//! protocols and the ports for health checks.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,8 +24,8 @@ pub(crate) enum Allocation {
 }
 
 impl Allocation {
-    /// Returns true if a dry-run shows that another Service has it. Kubernetes v1.36.3 `pkg/registry/core/service/ipallocator` does
-    /// not look for an address in a dry-run.
+    /// Returns true if a dry-run shows that another Service has it. Kubernetes v1.36.3
+    /// `pkg/registry/core/service/ipallocator` does not look for an address in a dry-run.
     pub(crate) fn is_found_by_dry_runs(self) -> bool {
         matches!(self, Self::Port(_))
     }

@@ -65,8 +65,8 @@ impl ParameterRef {
         selects(&self.selector, |key| labels.get(key))
     }
 
-    /// Returns the one object that is the parameter for objects in a namespace; `None` if it is selected by its labels, or if
-    /// its values are secret.
+    /// Returns the one object that is the parameter for objects in a namespace; `None` if it is selected by its labels,
+    /// or if its values are secret.
     pub(crate) fn object(&self, namespace: &str) -> Option<ObjectId> {
         let GroupKind { group, kind } = &self.kind;
         let namespace = if self.namespace.is_empty() { namespace } else { &self.namespace };
@@ -114,7 +114,8 @@ pub(crate) struct Judged<'r> {
     pub(crate) old: Option<&'r Value>,
     /// Name and labels of its namespace, if they are known.
     pub(crate) namespace: Option<&'r Value>,
-    /// No field is missing that has a value on the server. Expressions that ask whether there is a field are evaluated only then.
+    /// No field is missing that has a value on the server. Expressions that ask whether there is a field are evaluated
+    /// only then.
     pub(crate) is_whole: bool,
 }
 
@@ -149,8 +150,8 @@ impl AdmissionRule {
         self.is_mutating
     }
 
-    /// Returns true if the API server calls what the rule denies invalid, for which a controller deletes an object by force; `None` if
-    /// that is not known.
+    /// Returns true if the API server calls what the rule denies invalid, for which a controller deletes an object by
+    /// force; `None` if that is not known.
     pub(crate) fn denies_as_invalid(&self) -> Option<bool> {
         self.denies_as_invalid
     }
@@ -212,13 +213,15 @@ impl AdmissionRule {
         })
     }
 
-    /// Returns false if a condition of the rule is known to be false for a request, so that the rule is not asked about it.
+    /// Returns false if a condition of the rule is known to be false for a request, so that the rule is not asked about
+    /// it.
     pub(crate) fn may_ask_about(&self, request: &Value) -> bool {
         let mut expressions = self.conditions.iter().filter_map(|condition| condition["expression"].as_str());
         !expressions.any(|text| evaluate(text, &[("request", request)]) == Some(false))
     }
 
-    /// Returns true if an expression of the rule can look at who sends a request. A webhook does not say whether it does.
+    /// Returns true if an expression of the rule can look at who sends a request. A webhook does not say whether it
+    /// does.
     pub(crate) fn asks_for_user(&self) -> bool {
         self.asks_for_user
     }
@@ -241,7 +244,8 @@ impl AdmissionRule {
         self.all(&expressions, judged)
     }
 
-    /// Returns true if the conditions of the rule are true of an object, so that it is asked; `None` if that is not known.
+    /// Returns true if the conditions of the rule are true of an object, so that it is asked; `None` if that is not
+    /// known.
     pub(crate) fn is_asked(&self, judged: Judged<'_>) -> Option<bool> {
         let expressions: Option<Vec<&str>> = self.conditions.iter().map(|it| it["expression"].as_str()).collect();
         self.all(&expressions?, judged)
@@ -264,8 +268,8 @@ impl AdmissionRule {
     }
 }
 
-/// Returns true if a policy gives no other reason for a denial than that an object is invalid, or says that it is immutable, which
-/// controllers take for the same; `None` if that depends on what it denies.
+/// Returns true if a policy gives no other reason for a denial than that an object is invalid, or says that it is
+/// immutable, which controllers take for the same; `None` if that depends on what it denies.
 fn denies_as_invalid(policy: &Value) -> Option<bool> {
     let mut validations = list_at(policy, "/spec/validations").iter();
     let is_invalid = |validation: &Value| matches!(text_at(validation, "/reason"), "" | "Invalid");
@@ -316,8 +320,8 @@ pub(crate) fn deleted_object(id: &ObjectId, labels: &KeyValues) -> Value {
     json!({"metadata": {"name": &*id.name, "namespace": &*id.namespace, "labels": labels}})
 }
 
-/// Returns true if a rule of a constraint is about the kind, the scope, the name and the operation of a request. Unless the constraint
-/// is exact, a rule about one version of a kind counts as one about all.
+/// Returns true if a rule of a constraint is about the kind, the scope, the name and the operation of a request. Unless
+/// the constraint is exact, a rule about one version of a kind counts as one about all.
 fn is_about(rule: &Value, constraint: &Value, request: AdmissionRequest<'_>) -> bool {
     let names = list_at(rule, "/resourceNames");
     let AdmissionRequest { kind, version, id, operation, .. } = request;

@@ -1,8 +1,8 @@
 //! Rights that Roles, ClusterRoles and their bindings give.
 //!
 //! Source: Kubernetes v1.36.3 `plugin/pkg/auth/authorizer/rbac/rbac.go`, and
-//! `pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go`: a ClusterRole with an aggregation rule has the rules of
-//! those that it selects, whatever its manifest says.
+//! `pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go`: a ClusterRole with an aggregation rule
+//! has the rules of those that it selects, whatever its manifest says.
 
 use serde_json::Value;
 
@@ -33,7 +33,8 @@ impl Rbac<'_> {
         roles.any(|role| self.rules_of(role).into_iter().any(|role| grants(role, verb, kind, id)))
     }
 
-    /// Returns true if a service account has all rights that the rules of a role give in a namespace, so that it may grant them.
+    /// Returns true if a service account has all rights that the rules of a role give in a namespace, so that it may
+    /// grant them.
     pub(crate) fn covers(&self, account: &NamespacedName, namespace: &str, role: &Value) -> bool {
         let bindings = self.objects.iter().filter(|(binding, value)| {
             let is_near = &*binding.kind == "ClusterRoleBinding"
@@ -104,7 +105,8 @@ fn is_account(subject: &Value, binding: &ObjectId, account: &NamespacedName) -> 
     }
 }
 
-/// Returns true if the rules of a role give a right to change an object of a kind. An apply that creates an object names it.
+/// Returns true if the rules of a role give a right to change an object of a kind. An apply that creates an object
+/// names it.
 pub(crate) fn grants(role: &Value, verb: &str, kind: &ResourceType, id: &ObjectId) -> bool {
     list_at(role, "/rules").iter().any(|rule| {
         let names = list_at(rule, "/resourceNames");

@@ -48,8 +48,8 @@ pub struct ChartRun {
     pub namespace: String,
     /// Texts of values in YAML; each overrides those before it.
     pub values: Vec<Private<String>>,
-    /// Whole numbers to set, as `PATH=NUMBER`. They override the values, and none is a value of a Secret: every user of the machine can
-    /// read the arguments of a process.
+    /// Whole numbers to set, as `PATH=NUMBER`. They override the values, and none is a value of a Secret: every user of
+    /// the machine can read the arguments of a process.
     pub numbers: Vec<String>,
     /// The release exists already.
     pub is_upgrade: bool,
@@ -110,8 +110,8 @@ impl ChartOutput {
     }
 }
 
-/// Returns the part of the standard error of a `helm template` that speaks of the chart, from the exit code on which Helm writes one.
-/// The lines before it are warnings, which quote the chart, and so does a crash.
+/// Returns the part of the standard error of a `helm template` that speaks of the chart, from the exit code on which
+/// Helm writes one. The lines before it are warnings, which quote the chart, and so does a crash.
 pub fn message_of_chart(code: Option<i32>, stderr: &str) -> &str {
     if code != Some(1) {
         return "it crashed";
@@ -222,8 +222,8 @@ impl ChartRun {
     }
 }
 
-/// Makes a library an application. helm-controller renders it too: of its templates only those whose names begin with `_`,
-/// and its dependencies.
+/// Makes a library an application. helm-controller renders it too: of its templates only those whose names begin with
+/// `_`, and its dependencies.
 fn remove_library_type(files: &mut ChartFiles) {
     let about = files.get(CHART_FILE).and_then(|content| document(content));
     let Some(mut about) = about.filter(|about| text_at(about, "/type") == "library") else { return };
@@ -311,8 +311,8 @@ impl Chart {
         Ok(merged.map_or_else(|| self.clone(), |merged| self.with_values(merged)))
     }
 
-    /// Returns the values of a chart without subcharts; `None` if it has some, or if its values cannot be read. Those with a word
-    /// such as `on` cannot: Go reads it as true.
+    /// Returns the values of a chart without subcharts; `None` if it has some, or if its values cannot be read. Those
+    /// with a word such as `on` cannot: Go reads it as true.
     pub(crate) fn own_defaults(&self) -> Option<Value> {
         let has_subcharts = self.files.keys().any(|at| at.starts_with("charts/"));
         let content = self.files.get(VALUES).map(|content| &**content).unwrap_or_default();
@@ -381,7 +381,8 @@ fn files_below<'a>(artifact: &'a Artifact, directory: &'a str) -> impl Iterator<
     artifact.files_below(directory).filter_map(move |at| Some((&at[start..], artifact.file(at)?)))
 }
 
-/// Returns what could not be read of a chart, of its values files, or, if it has dependencies in the artifact, of any file.
+/// Returns what could not be read of a chart, of its values files, or, if it has dependencies in the artifact, of any
+/// file.
 fn unread(artifact: &Artifact, spec: &Value) -> Option<String> {
     artifact.unread_at("")?;
     let about = metadata(artifact, spec).ok().map(|(_, about)| about).unwrap_or_default();
@@ -425,8 +426,8 @@ pub(crate) fn name_in(artifact: &Artifact, spec: &Value) -> Option<String> {
     }
 }
 
-/// Returns the reason why source-controller cannot pack the chart that a spec names in an artifact; `None` if it can, or if that
-/// is not known.
+/// Returns the reason why source-controller cannot pack the chart that a spec names in an artifact; `None` if it can,
+/// or if that is not known.
 ///
 /// Source: source-controller v1.9.3 `internal/helm/chart/builder_local.go`, `dependency_manager.go`.
 pub(crate) fn packing_failure(artifact: &Artifact, spec: &Value) -> Option<String> {
@@ -480,7 +481,8 @@ fn document(content: &[u8]) -> Option<Value> {
     crate::yaml::document(&String::from_utf8_lossy(content)).ok()
 }
 
-/// Adds the charts in the same source that a chart depends on and that are not in its `charts/`, as source-controller does.
+/// Adds the charts in the same source that a chart depends on and that are not in its `charts/`, as source-controller
+/// does.
 ///
 /// Fails if there are more files or bytes than are read: thousands of dependencies can be one large directory.
 fn add_local_dependencies(
@@ -591,8 +593,8 @@ fn check_size(size: usize, files: &ChartFiles) -> Result<(), String> {
     checked.map_err(|exceeded| format!("its chart has {exceeded}"))
 }
 
-/// Returns the values of the `valuesFiles` of a spec as source-controller writes them, each of which overrides those before it;
-/// `None` if it has none.
+/// Returns the values of the `valuesFiles` of a spec as source-controller writes them, each of which overrides those
+/// before it; `None` if it has none.
 fn merged_values(spec: &Value, file_at: impl Fn(&str) -> Option<Arc<[u8]>>) -> Result<Option<Arc<[u8]>>, String> {
     if values_files(spec).next().is_none() {
         return Ok(None);

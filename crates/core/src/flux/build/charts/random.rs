@@ -1,15 +1,16 @@
 //! Functions of templates whose results differ from render to render.
 //!
-//! A chart is rendered with two seeds and two clocks: what differs then is named or chosen by chance. That does not show a
-//! decision that few values take, such as a comparison with one digit. So a text that may be random must not be compared,
-//! nor decide anything in another way than by being there.
+//! A chart is rendered with two seeds and two clocks: what differs then is named or chosen by chance. That does not
+//! show a decision that few values take, such as a comparison with one digit. So a text that may be random must not be
+//! compared, nor decide anything in another way than by being there.
 
 use std::collections::BTreeMap;
 
 use super::tokens::{action_length, is_word, token_length};
 use crate::bounds::TEMPLATE_STEPS;
 
-/// Functions whose results differ, with the function of each seed in their place; none for those whose results differ anyway.
+/// Functions whose results differ, with the function of each seed in their place; none for those whose results differ
+/// anyway.
 const FUNCTIONS: [(&str, Option<[&str; 2]>); 20] = [
     ("randAlpha", Some([r#"include "kubectl-gitops.a""#, r#"include "kubectl-gitops.z""#])),
     ("randAlphaNum", Some([r#"include "kubectl-gitops.a""#, r#"include "kubectl-gitops.9""#])),
@@ -210,7 +211,8 @@ impl Tainted {
     }
 }
 
-/// Returns the use that templates and values make of functions whose results differ. What is too long to be followed may decide.
+/// Returns the use that templates and values make of functions whose results differ. What is too long to be followed
+/// may decide.
 pub(crate) fn randomness<'t>(texts: impl Iterator<Item = &'t str>) -> Randomness {
     let texts: Vec<Vec<Vec<Token<'t>>>> = texts.map(actions).collect();
     let mut tokens = texts.iter().flatten().flatten();

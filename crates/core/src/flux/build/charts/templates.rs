@@ -1,8 +1,8 @@
 //! Templates of charts with the values that they have in the cluster, for a render without the cluster.
 //!
-//! `helm template` renders with revision 1, with the API versions that it was built with, and with an empty answer to every
-//! `lookup`. The templates are therefore changed before they are rendered, so that the output is that of the cluster, or
-//! there is none. Source: Helm v4.2.2 `pkg/action/install.go` and `pkg/engine`.
+//! `helm template` renders with revision 1, with the API versions that it was built with, and with an empty answer to
+//! every `lookup`. The templates are therefore changed before they are rendered, so that the output is that of the
+//! cluster, or there is none. Source: Helm v4.2.2 `pkg/action/install.go` and `pkg/engine`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -73,8 +73,8 @@ impl ClusterValues {
         Ok(applied)
     }
 
-    /// Returns an action without output that gives the release its revision. The templates of a chart share it, so a field whose name
-    /// is computed has it too.
+    /// Returns an action without output that gives the release its revision. The templates of a chart share it, so a
+    /// field whose name is computed has it too.
     fn sets_revision(&self) -> String {
         format!("{{{{ $_ := set $.Release \"Revision\" {} }}}}", self.revision)
     }
@@ -182,15 +182,16 @@ pub(crate) fn api_versions<'a>(served: impl Iterator<Item = (&'a str, &'a str, &
     versions
 }
 
-/// Returns true if a template uses the release as a whole, so that it can compute the name of a field, or a text that can do so.
+/// Returns true if a template uses the release as a whole, so that it can compute the name of a field, or a text that
+/// can do so.
 fn computes_fields(template: &str) -> bool {
     let mut uses = template.match_indices(".Release").map(|(at, word)| &template[at + word.len()..]);
     uses.any(|after| !after.starts_with(|c: char| c == '.' || c == '_' || c.is_alphanumeric()))
         || template.contains("tpl")
 }
 
-/// Returns true if a quoted text after an action so far can be the name of a named template that is added here: the chart would define it
-/// in another way, or see that it is not rendered in the cluster.
+/// Returns true if a quoted text after an action so far can be the name of a named template that is added here: the
+/// chart would define it in another way, or see that it is not rendered in the cluster.
 fn may_name_own(before: &str, quoted: &str) -> bool {
     let names = ["define", "block", "template", "include"].iter().any(|word| before.trim_end().ends_with(word));
     quoted.contains(OWN) || (names && quoted.starts_with('"') && quoted.contains('\\'))
@@ -210,8 +211,8 @@ fn operands_of(function: &str) -> Option<usize> {
     }
 }
 
-/// Returns the named template in place of `tpl`. It fails if the text has a function that is replaced in every text which is
-/// not composed while rendering, as its result here would not be that of the cluster.
+/// Returns the named template in place of `tpl`. It fails if the text has a function that is replaced in every text
+/// which is not composed while rendering, as its result here would not be that of the cluster.
 fn tpl_template() -> String {
     // The parts of an action: text in quotes, and everything else that does not end it.
     let parts = r#"(?:"(?:\\.|[^"\\])*"|\x60[^\x60]*\x60|'(?:\\.|[^'\\])*'|[^"'\x60}]|\}[^}])*?"#;

@@ -62,7 +62,8 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Returns true if both have the same digest for helm-controller, which sees neither comments nor the sources of values.
+    /// Returns true if both have the same digest for helm-controller, which sees neither comments nor the sources of
+    /// values.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (&self.texts, &self.numbers) == (&other.texts, &other.numbers)
             || self.merged_by_go().is_some_and(|merged| other.merged_by_go() == Some(merged))
@@ -73,7 +74,8 @@ impl Values {
         if self.is_private { self.open.as_deref() } else { Some(self) }
     }
 
-    /// Returns the values as the one map of which Go writes the digest; `None` if a text is no map, or is not read here.
+    /// Returns the values as the one map of which Go writes the digest; `None` if a text is no map, or is not read
+    /// here.
     fn merged_by_go(&self) -> Option<Map<String, Value>> {
         let mut merged = Map::new();
         for text in &self.texts {
@@ -138,8 +140,8 @@ impl Values {
         let mut overriding = None;
         for (at, (source, text)) in texts.iter().enumerate() {
             if Some(at) == first {
-                // The first one with a path changes the maps of the spec in place where it has them from there, and then
-                // overrides them. The later ones find copies.
+                // The first one with a path changes the maps of the spec in place where it has them from there, and
+                // then overrides them. The later ones find copies.
                 let merged = self.merged();
                 overriding = inline.filter(|inline| source.shares_map(&merged, inline)).map(|_| (source, text));
             }
@@ -246,7 +248,8 @@ enum SetValue {
 
 /// Reads a text in `helm --set`.
 ///
-/// Source: `ReplacePathValue` of fluxcd/pkg/chartutil v1.27.1; Helm v4.2.2 `pkg/strvals/parser.go`, `key` and `valList`.
+/// Source: `ReplacePathValue` of fluxcd/pkg/chartutil v1.27.1; Helm v4.2.2 `pkg/strvals/parser.go`, `key` and
+/// `valList`.
 fn set_value(text: &str) -> SetValue {
     let is_quoted = ['\'', '"'].iter().any(|quote| text.starts_with(*quote) && text.ends_with(*quote));
     let text = if is_quoted { text.trim_matches(['\'', '"']) } else { text };
@@ -282,7 +285,8 @@ fn read(word: &str, is_quoted: bool) -> Value {
     if is_quoted { json!(word) } else { typed(word) }
 }
 
-/// Returns the text up to the first of these characters that no backslash precedes, and that character with what follows it.
+/// Returns the text up to the first of these characters that no backslash precedes, and that character with what
+/// follows it.
 fn word<'t>(text: &'t str, stops: &[char]) -> (String, Option<(char, &'t str)>) {
     let (mut word, mut rest) = (String::new(), text.chars());
     while let Some(next) = rest.next() {

@@ -1,5 +1,5 @@
-//! Admission policies and webhooks that the change creates, changes or deletes, and namespaces whose labels decide about
-//! them.
+//! Admission policies and webhooks that the change creates, changes or deletes, and namespaces whose labels decide
+//! about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -124,8 +124,8 @@ fn reached<'w>(world: &'w World<'_, '_>, kind: &ResourceType, sent: Sent<'_>) ->
     Some(all)
 }
 
-/// Returns the live rules that can refuse a request, with the bindings and the configurations of webhooks that they are of; `None` if
-/// they are not known.
+/// Returns the live rules that can refuse a request, with the bindings and the configurations of webhooks that they are
+/// of; `None` if they are not known.
 pub(super) fn live_rules(world: &World<'_, '_>) -> Option<Vec<(ObjectId, AdmissionRule)>> {
     let policies = world.facts(ADMISSION_V1, &[POLICY]);
     let bindings = world.facts(ADMISSION_V1, &[BINDING]);
@@ -152,8 +152,8 @@ fn live_webhooks<'w>(world: &'w World<'_, '_>) -> Option<&'w [(ObjectId, Admissi
     Some(world.webhooks.get_or_init(|| webhooks.collect()))
 }
 
-/// Returns the rules that the change brings, or that ask for something else after it, with the objects that it applies for them;
-/// `None` if the live ones are not known.
+/// Returns the rules that the change brings, or that ask for something else after it, with the objects that it applies
+/// for them; `None` if the live ones are not known.
 pub(super) fn coming_rules(world: &World<'_, '_>) -> Option<Vec<(ObjectId, AdmissionRule)>> {
     let passes = world.state.nodes.iter().filter_map(|node| node.last_pass()?.applied_objects());
     let own = passes.flatten().filter(|(id, _)| &*id.group == ADMISSION && id.cluster.is_none());
@@ -199,8 +199,8 @@ pub(super) fn may_deny_deletion(rule: &AdmissionRule, id: &ObjectId, labels: &Ke
     rule.allows(deletion) != Some(true)
 }
 
-/// Returns the deletions without which a webhook that stays no longer allows a request: of its Service, or of the workload whose Pods
-/// answer for that.
+/// Returns the deletions without which a webhook that stays no longer allows a request: of its Service, or of the
+/// workload whose Pods answer for that.
 pub(super) fn lost_services<'w>(world: &'w World<'_, '_>, sent: Sent<'_>) -> Vec<&'w Event> {
     let id = sent.id;
     let is_made_again = |id: &ObjectId| world.events.iter().any(|event| !event.is_deleted && event.id == *id);
@@ -281,7 +281,8 @@ fn rule_of_binding<'w>(
     Reached { name, before, after, events, has_unknown_parameters, sees_new_labels: false }
 }
 
-/// Returns true if an event changes a parameter of a policy for objects in a namespace, or which objects its selector selects.
+/// Returns true if an event changes a parameter of a policy for objects in a namespace, or which objects its selector
+/// selects.
 fn changes_parameter(world: &World<'_, '_>, event: &Event, parameters: &ParameterRef, namespace: &str) -> bool {
     let before = world.state.live_object(&event.id);
     let after = event.manifest().into_iter().flat_map(|manifest| texts_at(manifest, "/metadata/labels"));
@@ -335,8 +336,8 @@ pub(super) fn is_free(world: &World<'_, '_>, object: &AppliedObject) -> bool {
     after.all(|rule| verdict(world, rule, kind, sent, false) == Some(true))
 }
 
-/// Returns true if a rule is asked about the creation of an object after the change, or that is not known; false while the rules
-/// are not read.
+/// Returns true if a rule is asked about the creation of an object after the change, or that is not known; false while
+/// the rules are not read.
 pub(super) fn has_rules_of_creation(world: &World<'_, '_>, object: &AppliedObject) -> bool {
     let (kind, sent) = (world.state.input.snapshot.type_of(&object.id), Sent::creation(object));
     let rules = kind.and_then(|kind| reached(world, kind, sent));
@@ -435,8 +436,8 @@ pub(super) fn after_acceptance<'w>(world: &'w World<'_, '_>, owner: &NamespacedN
     if open.is_empty() { Ruling::Same } else { Ruling::Open(open) }
 }
 
-/// Returns true if the API server knows of a change at once. It takes a policy into account only some time after it is stored,
-/// which a dependant can be faster than (observed).
+/// Returns true if the API server knows of a change at once. It takes a policy into account only some time after it is
+/// stored, which a dependant can be faster than (observed).
 fn is_at_once(event: &&Event) -> bool {
     event.id.is("", "Namespace")
 }
@@ -455,8 +456,8 @@ fn precedence(
     }
 }
 
-/// Returns true if a policy allows a request, or is not asked about it; `None` if that is not known. With `is_asked`, its
-/// conditions are known to be true.
+/// Returns true if a policy allows a request, or is not asked about it; `None` if that is not known. With `is_asked`,
+/// its conditions are known to be true.
 fn verdict(
     world: &World<'_, '_>,
     rule: &AdmissionRule,

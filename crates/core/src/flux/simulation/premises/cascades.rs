@@ -1,10 +1,11 @@
-//! Deletions by the controllers of Kubernetes: the garbage collector, the namespace controller and the endpoints controller. The API
-//! server asks its admission rules about them as about any other request, and the controllers retry without end.
+//! Deletions by the controllers of Kubernetes: the garbage collector, the namespace controller and the endpoints
+//! controller. The API server asks its admission rules about them as about any other request, and the controllers retry
+//! without end.
 //!
 //! Source: Kubernetes v1.36.3 `pkg/controller/garbagecollector/garbagecollector.go` (`attemptToDeleteItem`),
 //! `pkg/controller/namespace/deletion/namespaced_resources_deleter.go` (`deleteCollection`) and
-//! `apiserver/pkg/endpoints/handlers/delete.go` (`DeleteCollection`). The deletion of the resources of a definition asks no rule
-//! (`apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go`).
+//! `apiserver/pkg/endpoints/handlers/delete.go` (`DeleteCollection`). The deletion of the resources of a definition
+//! asks no rule (`apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go`).
 
 use serde_json::{Value, json};
 
@@ -26,7 +27,8 @@ use crate::plan::Actor;
 /// Namespace of the accounts of kube-controller-manager.
 const SYSTEM: &str = "kube-system";
 
-/// Returns the deletions of a cascade that admission rules refuse, or may refuse, and what must be read or asked to know them.
+/// Returns the deletions of a cascade that admission rules refuse, or may refuse, and what must be read or asked to
+/// know them.
 pub(in crate::flux::simulation) fn cascade_refusals(
     state: &State<'_>,
     consequences: &Consequences<'_>,
@@ -82,8 +84,8 @@ pub(in crate::flux::simulation) fn cascade_refusals(
     (refusals, needs)
 }
 
-/// Returns what follows from a refusal. It can end with a rule that the change deletes, and what the namespace controller may not
-/// delete, the garbage collector may be allowed to.
+/// Returns what follows from a refusal. It can end with a rule that the change deletes, and what the namespace
+/// controller may not delete, the garbage collector may be allowed to.
 fn refusal(consequences: &Consequences<'_>, cascaded: &CascadedObject<'_>, message: &str) -> Option<CascadeRefusal> {
     let mut rules = consequences.outcomes.keys().filter(|id| &*id.group == ADMISSION);
     let ending = rules.find(|id| consequences.may_be_deleted(id));
@@ -97,7 +99,8 @@ fn refusal(consequences: &Consequences<'_>, cascaded: &CascadedObject<'_>, messa
     })
 }
 
-/// Returns the condition on which a webhook lets an object be deleted, if it stays and the Service that it calls is deleted.
+/// Returns the condition on which a webhook lets an object be deleted, if it stays and the Service that it calls is
+/// deleted.
 fn lost_service(
     consequences: &Consequences<'_>,
     configuration: &ObjectId,
@@ -109,8 +112,8 @@ fn lost_service(
     stays.then_some(CascadeRefusal::Open(condition))
 }
 
-/// Returns the account of kube-controller-manager that deletes an object of a cascade; `None` if no rule is asked or another
-/// component deletes it.
+/// Returns the account of kube-controller-manager that deletes an object of a cascade; `None` if no rule is asked or
+/// another component deletes it.
 fn account(cascaded: &CascadedObject<'_>) -> Option<&'static str> {
     let is_left = cascaded.object.deletion_timestamp.is_some() || cascaded.object.id.cluster.is_some();
     match cascaded.kind {
@@ -122,8 +125,8 @@ fn account(cascaded: &CascadedObject<'_>) -> Option<&'static str> {
     }
 }
 
-/// Returns the account as which a controller sends its requests: one of its own exists only if kube-controller-manager gives each
-/// controller one (`--use-service-account-credentials`).
+/// Returns the account as which a controller sends its requests: one of its own exists only if kube-controller-manager
+/// gives each controller one (`--use-service-account-credentials`).
 fn user(state: &State<'_>, account: &str) -> ObjectId {
     let own = ObjectId::new("", "ServiceAccount", SYSTEM, account);
     if state.input.snapshot.lacks(&own) { ObjectId::new("", "User", "", "system:kube-controller-manager") } else { own }

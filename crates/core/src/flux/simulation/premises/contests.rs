@@ -1,7 +1,8 @@
-//! Services to which the change gives the same port or address. The one that is applied first gets it, and the server refuses the
-//! others. While none of them has it, a dry-run of each alone says nothing about that.
+//! Services to which the change gives the same port or address. The one that is applied first gets it, and the server
+//! refuses the others. While none of them has it, a dry-run of each alone says nothing about that.
 //!
-//! Source: docs/reference/kustomize-controller.md 4.2: a run asks about all objects of a stage before it applies one of them.
+//! Source: docs/reference/kustomize-controller.md 4.2: a run asks about all objects of a stage before it applies one of
+//! them.
 
 use std::collections::BTreeSet;
 

@@ -1,12 +1,12 @@
-//! Premises of the answers of the API server. An answer is true of today's cluster. Where the change itself touches what it
-//! depends on (a definition, an admission policy, a right, a quota, a port, the object itself), the controller asks again
-//! afterwards, and gets another answer.
+//! Premises of the answers of the API server. An answer is true of today's cluster. Where the change itself touches
+//! what it depends on (a definition, an admission policy, a right, a quota, a port, the object itself), the controller
+//! asks again afterwards, and gets another answer.
 //!
-//! Only what happens while all refusals hold counts at first. What it makes possible counts next, and so on: owners that
-//! wait for each other stay refused.
+//! Only what happens while all refusals hold counts at first. What it makes possible counts next, and so on: owners
+//! that wait for each other stay refused.
 //!
-//! Source: docs/reference/kustomize-controller.md 4.2: a failed apply is tried again, and a stage is asked about only once
-//! the earlier ones are applied.
+//! Source: docs/reference/kustomize-controller.md 4.2: a failed apply is tried again, and a stage is asked about only
+//! once the earlier ones are applied.
 
 mod admission;
 pub(super) mod applied_builds;
@@ -353,8 +353,8 @@ impl<'s, 'a> Premises<'s, 'a> {
         ))
     }
 
-    /// Returns how far a refusal to change a Job holds that Kubernetes deletes some time after it has finished; `None` if it does not.
-    /// The controller tries again, and creates it anew then.
+    /// Returns how far a refusal to change a Job holds that Kubernetes deletes some time after it has finished; `None`
+    /// if it does not. The controller tries again, and creates it anew then.
     fn after_expiry(&self, object: &AppliedObject, message: &str, result: &DryRunResult) -> Option<Standing> {
         let id = &object.id;
         let is_refused = matches!(result, DryRunResult::Refused(_)) && Cause::of(message) == Cause::Value;
@@ -394,8 +394,8 @@ impl<'s, 'a> Premises<'s, 'a> {
         }
     }
 
-    /// Returns how far a refusal for want of a right holds; `None` if that is not known. With the right, the server gives the
-    /// controller the answer that it gives to itself.
+    /// Returns how far a refusal for want of a right holds; `None` if that is not known. With the right, the server
+    /// gives the controller the answer that it gives to itself.
     fn after_rights(&self, object: &AppliedObject, message: &str) -> Option<Standing> {
         let account = self.account_of(object)?;
         let rights = rights(&self.world, Some(&account), self.verbs(object), &object.id)?;
@@ -441,7 +441,8 @@ impl<'s, 'a> Premises<'s, 'a> {
         })
     }
 
-    /// Returns how far a refusal holds of a Pod whose class is missing, or of a second default class; `None` if that is not known.
+    /// Returns how far a refusal holds of a Pod whose class is missing, or of a second default class; `None` if that is
+    /// not known.
     fn after_classes(&self, object: &AppliedObject, events: &[&Event]) -> Option<Standing> {
         let [event] = events else { return None };
         let is_pod = object.id.is("", "Pod") && !event.is_deleted;
@@ -461,8 +462,8 @@ impl<'s, 'a> Premises<'s, 'a> {
         })?
     }
 
-    /// Returns how far a refusal holds that events end: the server is asked about the object without the fields that it is
-    /// refused for.
+    /// Returns how far a refusal holds that events end: the server is asked about the object without the fields that it
+    /// is refused for.
     fn accepted_without(
         &self,
         object: &AppliedObject,
@@ -490,8 +491,8 @@ impl<'s, 'a> Premises<'s, 'a> {
         }
     }
 
-    /// Returns how far a refusal of a changed value holds if the live object is deleted; `None` if that is not known, or if it
-    /// is not deleted.
+    /// Returns how far a refusal of a changed value holds if the live object is deleted; `None` if that is not known,
+    /// or if it is not deleted.
     fn after_deletion(&self, object: &AppliedObject, events: &[&Event], result: &DryRunResult) -> Option<Standing> {
         let [event] = events else { return None };
         if !event.is_deleted || event.id != object.id || !event.is_certain {
@@ -592,8 +593,8 @@ impl<'s, 'a> Premises<'s, 'a> {
         premises.collect()
     }
 
-    /// Returns true if an event can come before an object is applied: another owner causes it, an earlier stage of the same
-    /// run, or an earlier run.
+    /// Returns true if an event can come before an object is applied: another owner causes it, an earlier stage of the
+    /// same run, or an earlier run.
     fn can_precede(&self, event: &Event, object: &AppliedObject) -> bool {
         let custom = &self.world.state.input.flags.custom_stage_kinds;
         if !event.is_of(&object.owner) {

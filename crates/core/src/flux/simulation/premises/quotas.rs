@@ -1,5 +1,5 @@
-//! Quotas. The server counts one object after the other, so a dry-run of each alone says nothing about several, and nothing about a
-//! quota that the change brings.
+//! Quotas. The server counts one object after the other, so a dry-run of each alone says nothing about several, and
+//! nothing about a quota that the change brings.
 //!
 //! Source: Kubernetes v1.36.3 `apiserver/pkg/admission/plugin/resourcequota` and `pkg/quota/v1/evaluator/core`.
 
@@ -103,8 +103,8 @@ impl<'w> Crowd<'w> {
         Some(Self { kind, id, own, others: others.collect(), freed, live: live.count() })
     }
 
-    /// Returns what a limit leaves for the object; `None` if the answer of the server counts, or all objects have room before and
-    /// after the change.
+    /// Returns what a limit leaves for the object; `None` if the answer of the server counts, or all objects have room
+    /// before and after the change.
     fn room(&self, limit: &Limit<'_>) -> Option<Room<'w>> {
         let is_same = limit.before == limit.after && self.freed.is_empty() && self.others.is_empty();
         let amount = |manifest: &Value| match limit.counts(self.kind, manifest)? {

@@ -1,5 +1,6 @@
-//! Live objects that are deleted and created anew: by force, which a dry-run asks about beforehand, or by two owners, of which the
-//! second one changes the object now and creates it then. What the change does before can end either answer.
+//! Live objects that are deleted and created anew: by force, which a dry-run asks about beforehand, or by two owners,
+//! of which the second one changes the object now and creates it then. What the change does before can end either
+//! answer.
 
 use super::admission::{Ruling, Sent, after_acceptance, denies_creation, has_rules_of_creation};
 use super::event::Event;
@@ -32,7 +33,8 @@ pub(super) enum Forced {
 }
 
 impl Premises<'_, '_> {
-    /// Returns how far it holds that an object, which the server refuses to change with this message, is deleted and created anew.
+    /// Returns how far it holds that an object, which the server refuses to change with this message, is deleted and
+    /// created anew.
     pub(super) fn of_recreation(&self, object: &AppliedObject, message: &str) -> Standing {
         let replaced = |result| Standing::Replaced(Box::new(result), vec![]);
         match self.answer(object, Sent::deletion(&object.id), DELETION) {
@@ -47,8 +49,8 @@ impl Premises<'_, '_> {
         }
     }
 
-    /// Returns what happens to an object that a policy denies from some time on. The controller deletes one that is forced if the server
-    /// calls it invalid, and creates it anew, which the server can refuse too.
+    /// Returns what happens to an object that a policy denies from some time on. The controller deletes one that is
+    /// forced if the server calls it invalid, and creates it anew, which the server can refuse too.
     pub(super) fn of_denial(&self, object: &AppliedObject, message: String, is_invalid: Option<bool>) -> Standing {
         let replaced = |result| Standing::Replaced(Box::new(result), vec![]);
         if is_invalid == Some(false) {
@@ -93,8 +95,8 @@ impl Premises<'_, '_> {
         }
     }
 
-    /// Returns how far it holds that the server accepts the change of an object that another owner, or an earlier run, deletes before:
-    /// it is created then, which other rules and rights decide about.
+    /// Returns how far it holds that the server accepts the change of an object that another owner, or an earlier run,
+    /// deletes before: it is created then, which other rules and rights decide about.
     pub(super) fn of_moved(&self, object: &AppliedObject) -> Standing {
         let mut deletions = self.world.events.iter().filter(|event| event.is_deleted && event.id == object.id);
         let order =
@@ -164,7 +166,8 @@ fn may_be_forced(object: &AppliedObject, message: &str) -> String {
     format!("the server refuses {} later, which may then be deleted by force: {message}", object.built.shown_id())
 }
 
-/// Returns true if a message about another object, which a dry-run creates in place of the live one, names the live one as a word.
+/// Returns true if a message about another object, which a dry-run creates in place of the live one, names the live one
+/// as a word.
 fn names(message: &str, name: &str) -> bool {
     let is_part = |character: Option<char>| character.is_some_and(|it| it.is_alphanumeric() || it == '-');
     let mut found = message.match_indices(name);

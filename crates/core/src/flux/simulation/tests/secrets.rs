@@ -248,8 +248,8 @@ fn a_live_spec_that_is_not_what_was_applied_last_is_hidden() {
     }
 }
 
-/// Returns a cluster after some files were applied, and its plan for others. Their Kustomization of the folder `apps` has the variable
-/// `VALUE` of a Secret.
+/// Returns a cluster after some files were applied, and its plan for others. Their Kustomization of the folder `apps`
+/// has the variable `VALUE` of a Secret.
 fn planned_with_variable(mut cluster: TestCluster, before: &Files, after: &Files) -> String {
     cluster.add(&secret("vars", json!({"VALUE": "hunter2hunter2"})), None);
     let from = json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}]}});

@@ -1,8 +1,9 @@
 //! Lookups of the templates of a chart in the cluster of its release.
 //!
-//! Source: Helm v4.2.2 `pkg/engine/lookup_func.go`. The rights are those of the account of the release. A Secret is read only
-//! if it is one of the release: a tree must not choose which Secrets are read. What is looked up is said by a render without values of
-//! Secrets: a request shows the words of a lookup, and which lookups there are, in which order, can tell a value too.
+//! Source: Helm v4.2.2 `pkg/engine/lookup_func.go`. The rights are those of the account of the release. A Secret is
+//! read only if it is one of the release: a tree must not choose which Secrets are read. What is looked up is said by a
+//! render without values of Secrets: a request shows the words of a lookup, and which lookups there are, in which
+//! order, can tell a value too.
 
 use serde_json::{Map, Value, json};
 
@@ -17,8 +18,8 @@ use crate::kubernetes::object::{ObjectId, list_at, text_at};
 use crate::ownership::Members;
 
 impl Place<'_> {
-    /// Returns the answer to a lookup; an empty map if the object does not exist. Returns the refusal if the release may not
-    /// look it up.
+    /// Returns the answer to a lookup; an empty map if the object does not exist. Returns the refusal if the release
+    /// may not look it up.
     ///
     /// Fails with the reason why the answer is not known.
     pub(crate) fn looked_up(
@@ -62,7 +63,8 @@ impl Place<'_> {
         }
     }
 
-    /// Returns an object of a lookup that the change creates, changes or deletes before the release is upgraded for the last time.
+    /// Returns an object of a lookup that the change creates, changes or deletes before the release is upgraded for the
+    /// last time.
     fn touched(
         &self,
         comparison: &mut Comparison<'_, '_, '_>,
@@ -97,7 +99,8 @@ impl Place<'_> {
         })
     }
 
-    /// Returns true if the answer to a lookup holds values of Secrets, or can: that of an object that an owner made of some does.
+    /// Returns true if the answer to a lookup holds values of Secrets, or can: that of an object that an owner made of
+    /// some does.
     pub(crate) fn finds_secrets(&self, state: &State<'_>, query: &ObjectQuery, found: &Value) -> bool {
         // A Secret that does not exist has no values.
         if query.is_of_secrets() {
@@ -110,6 +113,17 @@ impl Place<'_> {
             ObjectId::new(&kind.group, &kind.kind, namespace, name).in_cluster(self.cluster.as_ref())
         });
         ids.any(|id| state.live_may_hold_secrets(&id)) || state.secrets.are_in(found)
+    }
+
+    /// Returns what a template may know of an answer with values of Secrets while it says what else it looks up: the
+    /// object, and the keys of a Secret.
+    pub(super) fn without_values(query: &ObjectQuery, found: &Value) -> Value {
+        let ObjectQuery { api_version, kind, namespace, name } = query;
+        let metadata = json!({"namespace": namespace, "name": name});
+        let data = found.get("data").and_then(Value::as_object).filter(|_| query.is_of_secrets());
+        let data: Map<String, Value> =
+            data.into_iter().flat_map(Map::keys).map(|key| (key.clone(), json!(""))).collect();
+        json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "data": data})
     }
 
     /// Returns true if a Secret does not exist, or is in the inventory of the release. A list of Secrets is not read.
@@ -125,16 +139,6 @@ impl Place<'_> {
             _ => false,
         }
     }
-}
-
-/// Returns what a template may know of an answer with values of Secrets while it says what else it looks up: the object, and the keys of
-/// a Secret.
-pub(super) fn without_values(query: &ObjectQuery, found: &Value) -> Value {
-    let ObjectQuery { api_version, kind, namespace, name } = query;
-    let metadata = json!({"namespace": namespace, "name": name});
-    let data = found.get("data").and_then(Value::as_object).filter(|_| query.is_of_secrets());
-    let data: Map<String, Value> = data.into_iter().flat_map(Map::keys).map(|key| (key.clone(), json!(""))).collect();
-    json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "data": data})
 }
 
 /// Returns the object of a lookup for people.

@@ -1,8 +1,8 @@
-//! Upgrades with `upgrade.preserveValues`: Helm merges the new values over those of the last release, and the defaults of its
-//! chart take the place of those of the new chart.
+//! Upgrades with `upgrade.preserveValues`: Helm merges the new values over those of the last release, and the defaults
+//! of its chart take the place of those of the new chart.
 //!
-//! Source: Helm v4.2.2 `pkg/action/upgrade.go`, `reuseValues`. The values of the last release are in its record, a Secret that
-//! is not read. They are those of the spec if helm-controller recorded the same digest of both.
+//! Source: Helm v4.2.2 `pkg/action/upgrade.go`, `reuseValues`. The values of the last release are in its record, a
+//! Secret that is not read. They are those of the spec if helm-controller recorded the same digest of both.
 
 use serde_json::Value;
 
@@ -22,8 +22,8 @@ pub(crate) fn has_attempted_values(live: &Resource) -> Option<bool> {
     (!latest.is_empty() && !attempted.is_empty()).then_some(latest == attempted)
 }
 
-/// Fails if the values of the last release, or the defaults with which it was rendered, are not those of the deployed chart and
-/// of the spec.
+/// Fails if the values of the last release, or the defaults with which it was rendered, are not those of the deployed
+/// chart and of the spec.
 pub(crate) fn check_deployed(live: &Resource) -> Result<(), String> {
     if has_attempted_values(live) != Some(true) {
         return Err(

@@ -1,7 +1,7 @@
 //! Charts of HelmReleases before and after the change: from a planned tree, or from the storage of source-controller.
 //!
-//! Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `getSource`; source-controller v1.9.3
-//! `internal/helm/chart`.
+//! Source: helm-controller v1.6.3 `internal/controller/helmrelease_controller.go`, `getSource`; source-controller
+//! v1.9.3 `internal/helm/chart`.
 
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ pub(crate) fn charts(
     }
 }
 
-/// Returns the chart of a live release and the one that it has before its spec changes; `None` if they have the same name and version.
+/// Returns the chart of a live release and the one that it has before its spec changes; `None` if they have the same
+/// name and version.
 ///
 /// Fails with the reason why they are not known.
 pub(crate) fn chart_before_spec(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Asked<Option<[Chart; 2]>> {
@@ -68,8 +69,8 @@ pub(crate) fn chart_before_spec(comparison: &mut Comparison<'_, '_, '_>, live: &
     Ok(is_other.then_some([old, new]))
 }
 
-/// Returns true if the Kustomization that applies a HelmRelease changes the source of its chart at the same time: the controller reads the
-/// new spec before source-controller has fetched anything.
+/// Returns true if the Kustomization that applies a HelmRelease changes the source of its chart at the same time: the
+/// controller reads the new spec before source-controller has fetched anything.
 fn comes_with_spec(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec: &Value) -> Asked<bool> {
     let Some(source) = SourceId::of_release(spec, &id.namespace) else { return Ok(false) };
     // A planned source has the new revision before anything else changes.
@@ -116,7 +117,8 @@ struct PackedChart {
 }
 
 impl PackedChart {
-    /// Returns the chart for a release with this spec, before or after the change; `None` if there is none or it is not known.
+    /// Returns the chart for a release with this spec, before or after the change; `None` if there is none or it is not
+    /// known.
     fn find(state: &State<'_>, id: &ObjectId, spec: &Value, is_after: bool) -> Option<Self> {
         if let Some(chart) = spec.pointer("/chart/spec") {
             return Some(Self::new(chart.clone(), &id.namespace, &spec["interval"], None));
@@ -157,8 +159,8 @@ pub(crate) fn is_in_tree(state: &State<'_>, id: &ObjectId, spec: &Value) -> bool
     PackedChart::find(state, id, spec, true).is_some_and(|packed| tree_of(state, &packed.source).is_some())
 }
 
-/// Returns the files of a source that are those of a planned tree, as source-controller packs charts of them first; `None` if the
-/// source changes so that its later files are not known.
+/// Returns the files of a source that are those of a planned tree, as source-controller packs charts of them first;
+/// `None` if the source changes so that its later files are not known.
 fn tree_of<'s>(state: &'s State<'_>, source: &SourceId) -> Option<&'s Arc<Artifact>> {
     match state.generated.last(source) {
         Some(ArtifactContent::Unknown(_)) => None,
@@ -192,15 +194,18 @@ fn charts_in_tree(
     Ok(Some(ReleaseCharts { old, new: new.with_version(&version), assumption: None }))
 }
 
-/// Returns true unless it is known that source-controller does not pack the chart of a release again that is in a planned tree.
+/// Returns true unless it is known that source-controller does not pack the chart of a release again that is in a
+/// planned tree.
 pub(crate) fn is_packed_again(state: &State<'_>, live: &Resource, spec: &Value) -> Result<bool, String> {
     Ok(!matches!(packed_charts(state, live, spec)?, Some((_, None))))
 }
 
-/// The chart of a release that is packed already, and the one that is packed after it; `None` if it is not packed again.
+/// The chart of a release that is packed already, and the one that is packed after it; `None` if it is not packed
+/// again.
 type Packed = (Chart, Option<Chart>);
 
-/// Returns the charts of a live release with this spec; `None` if its source is not a planned tree before and after the change.
+/// Returns the charts of a live release with this spec; `None` if its source is not a planned tree before and after the
+/// change.
 fn packed_charts(state: &State<'_>, live: &Resource, spec: &Value) -> Result<Option<Packed>, String> {
     let id = &live.object.id;
     let found =
@@ -217,8 +222,8 @@ fn packed([deployed, tree]: [&Artifact; 2], before: &PackedChart, after: &Packed
     Ok((old, (!is_same).then_some(new)))
 }
 
-/// Returns the chart that source-controller may pack of the new revision while the HelmChart of a release still has its old spec;
-/// `None` if it packs none then.
+/// Returns the chart that source-controller may pack of the new revision while the HelmChart of a release still has its
+/// old spec; `None` if it packs none then.
 pub(crate) fn packed_before_spec(state: &State<'_>, live: &Resource, spec: &Value) -> Option<Chart> {
     let id = &live.object.id;
     let before = PackedChart::find(state, id, live.spec(), false)?;
@@ -231,15 +236,15 @@ pub(crate) fn packed_before_spec(state: &State<'_>, live: &Resource, spec: &Valu
     Some(new.with_version(&packed_version(&new.version, &before.spec, before.generation(state, live))))
 }
 
-/// Returns why source-controller fails for the chart of a release after the change, as [`charts::packing_failure`]; `None` also if
-/// its source is not a planned tree.
+/// Returns why source-controller fails for the chart of a release after the change, as [`charts::packing_failure`];
+/// `None` also if its source is not a planned tree.
 pub(crate) fn packing_failure(state: &State<'_>, id: &ObjectId, spec: &Value) -> Option<String> {
     let packed = PackedChart::find(state, id, spec, true)?;
     charts::packing_failure(tree_of(state, &packed.source)?, &packed.spec)
 }
 
-/// Returns true if source-controller does not pack a chart again: one of the same name and version only if the spec of the
-/// HelmChart or the revision that it follows changes. The versions are those in the source.
+/// Returns true if source-controller does not pack a chart again: one of the same name and version only if the spec of
+/// the HelmChart or the revision that it follows changes. The versions are those in the source.
 fn has_same_package(before: &PackedChart, after: &PackedChart, [old, new]: [&Chart; 2], is_same_tree: bool) -> bool {
     let replaces_metadata = !version_metadata(&after.spec, 0).is_empty();
     let [old_version, new_version] =
@@ -259,8 +264,8 @@ fn packed_version(version: &str, chart: &Value, generation: i64) -> String {
     format!("{}+{}", without_metadata(version), metadata.join("."))
 }
 
-/// Returns the metadata that source-controller gives the version of a chart of a source with files, in place of its own; none if
-/// the version stays as it is.
+/// Returns the metadata that source-controller gives the version of a chart of a source with files, in place of its
+/// own; none if the version stays as it is.
 fn version_metadata(chart: &Value, generation: i64) -> Vec<String> {
     let mut metadata = vec![];
     if follows_revision(chart) {
@@ -432,16 +437,16 @@ fn stored_charts(
     Ok(ReleaseCharts { old, new, assumption: None })
 }
 
-/// Returns true if a release asks for the image that is deployed, by its digest: from wherever it comes, its chart then has the same
-/// version.
+/// Returns true if a release asks for the image that is deployed, by its digest: from wherever it comes, its chart then
+/// has the same version.
 fn is_deployed_image(live: &Resource, source: &ObjectId, old: &Requested, new: &Requested) -> bool {
     let digest = text_at(&new.spec, "/ref/digest");
     let is_recorded = !digest.is_empty() && live.text("/status/history/0/ociDigest") == Some(digest);
     is_recorded && &*source.kind == "OCIRepository" && old.spec.get("layerSelector") == new.spec.get("layerSelector")
 }
 
-/// Returns the chart of an image with the version that helm-controller gives it: with the digest of the image, unless its flags say
-/// otherwise. The digest is empty if it is not known.
+/// Returns the chart of an image with the version that helm-controller gives it: with the digest of the image, unless
+/// its flags say otherwise. The digest is empty if it is not known.
 ///
 /// Fails if the tag of the image is another version: helm-controller then does nothing.
 ///
@@ -465,7 +470,8 @@ fn of_image(state: &State<'_>, source: &ObjectId, spec: &Value, digest: &str, ch
     Ok(chart.with_version(&version))
 }
 
-/// Returns true if a release asks for the same version of a chart in a HelmRepository of another name, which is the same repository.
+/// Returns true if a release asks for the same version of a chart in a HelmRepository of another name, which is the
+/// same repository.
 fn is_of_renamed_repository(
     state: &State<'_>,
     id: &ObjectId,
@@ -522,8 +528,8 @@ fn folder_chart(comparison: &mut Comparison<'_, '_, '_>, wanted: &Requested) -> 
     Ok((chart.with_values_files(&wanted.spec)?, assumption))
 }
 
-/// Returns the chart from its repository. Only the repositories of the cluster are asked: the tree must not choose where
-/// requests go, nor send values of Secrets there.
+/// Returns the chart from its repository. Only the repositories of the cluster are asked: the tree must not choose
+/// where requests go, nor send values of Secrets there.
 fn fetched_chart(
     comparison: &mut Comparison<'_, '_, '_>,
     release: &ObjectId,
@@ -588,8 +594,8 @@ fn chart_of_folder(comparison: &mut Comparison<'_, '_, '_>, stem: &str) -> Asked
     Ok(chart)
 }
 
-/// Returns the chart of the deployed release: from the artifact of its source, from the folder of `--charts`, or, where that is
-/// allowed, this version from its repository of charts.
+/// Returns the chart of the deployed release: from the artifact of its source, from the folder of `--charts`, or, where
+/// that is allowed, this version from its repository of charts.
 fn deployed_chart(
     comparison: &mut Comparison<'_, '_, '_>,
     live: &Resource,
@@ -615,8 +621,8 @@ fn deployed_chart(
     Ok(chart.with_version(version))
 }
 
-/// Returns a version of a chart that the cluster has: from the artifact of its source, from the folder of `--charts`, or, where that
-/// is allowed, from its repository of charts.
+/// Returns a version of a chart that the cluster has: from the artifact of its source, from the folder of `--charts`,
+/// or, where that is allowed, from its repository of charts.
 fn chart_of(
     comparison: &mut Comparison<'_, '_, '_>,
     owner: &ObjectId,

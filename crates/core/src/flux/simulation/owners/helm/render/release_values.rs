@@ -51,8 +51,8 @@ pub(crate) fn values(
 /// Maximum number of objects in the `valuesFrom` of a release whose changes are followed in every order.
 pub(crate) const MAX_CHANGING_VALUES: usize = 4;
 
-/// Returns the values that a release with a spec may have before those after the change, because an object in its `valuesFrom`
-/// changes more than once, or several of them one after the other.
+/// Returns the values that a release with a spec may have before those after the change, because an object in its
+/// `valuesFrom` changes more than once, or several of them one after the other.
 pub(crate) fn values_between(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
@@ -100,8 +100,8 @@ fn changing_values(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, spec:
     changing.collect()
 }
 
-/// Returns the values that a new release with a spec has if it is installed before other owners than its own change objects in
-/// its `valuesFrom`; `None` if that cannot be, or without them it is not installed.
+/// Returns the values that a new release with a spec has if it is installed before other owners than its own change
+/// objects in its `valuesFrom`; `None` if that cannot be, or without them it is not installed.
 pub(crate) fn values_before(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,
@@ -119,7 +119,8 @@ pub(crate) fn values_before(
     Ok(Some(values).filter(|values| matches!(values, ReleaseValues::Known(_))))
 }
 
-/// Returns true if a value of a Secret is in the name of an object in the `valuesFrom` of a release: a request shows the name.
+/// Returns true if a value of a Secret is in the name of an object in the `valuesFrom` of a release: a request shows
+/// the name.
 fn is_named_by_secret(state: &State<'_>, id: &ObjectId, reference: &DataRef) -> bool {
     let live = state.input.snapshot.resource(id);
     let is_live = live.is_some_and(|live| is_named(live.spec(), &id.namespace, reference));
@@ -133,7 +134,8 @@ fn is_named(spec: &Value, namespace: &str, reference: &DataRef) -> bool {
     values_sources(namespace, spec).any(|source| source.reference == *reference)
 }
 
-/// Returns the values of a release with a spec, some of them of other data than the live ones and those after the change.
+/// Returns the values of a release with a spec, some of them of other data than the live ones and those after the
+/// change.
 fn values_with(
     comparison: &mut Comparison<'_, '_, '_>,
     id: &ObjectId,

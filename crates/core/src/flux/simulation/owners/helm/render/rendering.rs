@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::lookups::without_values;
 use crate::flux::build::charts::lookups::{LOOKUPS, Lookups, too_many};
 use crate::flux::build::charts::random::{Randomness, Seed};
 use crate::flux::build::charts::templates::{ClusterValues, api_versions};
@@ -231,8 +230,8 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Returns the answers to the lookups of a chart, as it is rendered without values of Secrets. It asks for the same ones whatever
-    /// these are.
+    /// Returns the answers to the lookups of a chart, as it is rendered without values of Secrets. It asks for the same
+    /// ones whatever these are.
     fn find_open(
         &self,
         comparison: &mut Comparison<'_, '_, '_>,
@@ -260,7 +259,7 @@ impl<'s> Place<'s> {
             };
             let holds_secrets = self.finds_secrets(comparison.state(), &query, &answer);
             found.holds_secrets |= holds_secrets;
-            let shown = if holds_secrets { without_values(&query, &answer) } else { answer.clone() };
+            let shown = if holds_secrets { Self::without_values(&query, &answer) } else { answer.clone() };
             cluster.lookups.insert(query.clone(), shown);
             found.answers.insert(query, answer);
         }
@@ -312,10 +311,11 @@ fn message(failure: &BuildFailure, is_private: bool) -> String {
     if is_private { hidden.to_owned() } else { failure.reason().detail.clone() }
 }
 
-/// Sets which hooks wait for an expression for the health of their kind. The wait strategy of Helm 3 has none, and is that of no test, and
-/// of no action that waits for hooks only.
+/// Sets which hooks wait for an expression for the health of their kind. The wait strategy of Helm 3 has none, and is
+/// that of no test, and of no action that waits for hooks only.
 ///
-/// Source: helm-controller v1.6.3 `internal/action/wait.go` and `client.go`; Helm v4.2.2 `pkg/action/release_testing.go`.
+/// Source: helm-controller v1.6.3 `internal/action/wait.go` and `client.go`; Helm v4.2.2
+/// `pkg/action/release_testing.go`.
 fn watch_hooks(state: &State<'_>, spec: &Value, rendered: &mut Rendered) {
     let mut actions = ["install", "upgrade", "rollback"].into_iter();
     let is_legacy = state.input.helm_controller.waits_as_helm3(spec)

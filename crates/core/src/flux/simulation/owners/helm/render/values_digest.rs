@@ -1,7 +1,7 @@
 //! The digest that helm-controller records of the values of a release.
 //!
-//! Source: `DigestValues` and `Encode` of fluxcd/pkg/chartutil v1.27.1: the SHA-256 of the values as go.yaml.in/yaml/v2 writes them, with
-//! sorted keys. Only values are written here that every YAML library writes the same way.
+//! Source: `DigestValues` and `Encode` of fluxcd/pkg/chartutil v1.27.1: the SHA-256 of the values as go.yaml.in/yaml/v2
+//! writes them, with sorted keys. Only values are written here that every YAML library writes the same way.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use crate::text::sha256;
 /// Words that mean something else in YAML 1.1, in lower case.
 const RESERVED: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "y", "n", "null"];
 
-/// Returns true if values are known to be others than those of the last release. Those that helm-controller tried last must have the
-/// digest that it recorded of them.
+/// Returns true if values are known to be others than those of the last release. Those that helm-controller tried last
+/// must have the digest that it recorded of them.
 pub(crate) fn differ_from_last_release(live: &Resource, tried: &Values, values: &Values) -> bool {
     let [last, attempted] = ["/status/history/0/configDigest", "/status/lastAttemptedConfigDigest"]
         .map(|field| live.text(field).filter(|digest| !digest.is_empty()));
