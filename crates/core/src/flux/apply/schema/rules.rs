@@ -211,7 +211,7 @@ fn compares_values(node: &Node) -> bool {
         }
         Expr::Comprehension(all) => {
             let parts = [&all.iter_range, &all.accu_init, &all.loop_cond, &all.loop_step, &all.result];
-            parts.into_iter().any(|part| compares_values(part))
+            parts.into_iter().any(compares_values)
         }
         Expr::List(list) => list.elements.iter().any(compares_values),
         Expr::Map(map) => map.entries.iter().any(|entry| compares_in(&entry.expr)),

@@ -66,10 +66,13 @@ pub(super) fn text_fit(text: &str, value: &Value, schema: &Value, pointer: &str)
 fn pattern_fit(text: &str, value: &Value, schema: &Value, pointer: &str) -> Fit {
     let Some(pattern) = schema["pattern"].as_str().filter(|pattern| !pattern.is_empty()) else { return Fit::Valid };
     match compile_pattern(pattern) {
-        Ok(pattern) if is_alike(pattern.as_str(), text) => match pattern.is_match(text) {
-            true => Fit::Valid,
-            false => Fit::invalid(pointer, format!("{}: should match '{pattern}'", dotted(pointer))),
-        },
+        Ok(pattern) if is_alike(pattern.as_str(), text) => {
+            if pattern.is_match(text) {
+                Fit::Valid
+            } else {
+                Fit::invalid(pointer, format!("{}: should match '{pattern}'", dotted(pointer)))
+            }
+        }
         _ => Fit::unknown(format!("checks the pattern of {}", dotted(pointer)), &schema["pattern"], value),
     }
 }

@@ -107,9 +107,8 @@ impl<'w> Crowd<'w> {
     /// before and after the change.
     fn room(&self, limit: &Limit<'_>) -> Option<Room<'w>> {
         let is_same = limit.before == limit.after && self.freed.is_empty() && self.others.is_empty();
-        let amount = |manifest: &Value| match limit.counts(self.kind, manifest)? {
-            true => amount(&limit.name, manifest),
-            false => Some(0.0),
+        let amount = |manifest: &Value| {
+            if limit.counts(self.kind, manifest)? { amount(&limit.name, manifest) } else { Some(0.0) }
         };
         let own: Option<Vec<f64>> = self.own.iter().map(|(_, manifest)| amount(manifest)).collect();
         let others: Option<f64> = self.others.iter().map(|manifest| manifest.and_then(&amount)).sum();
