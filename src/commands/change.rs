@@ -435,8 +435,8 @@ fn print_objects(session: &mut Session, objects: &[&Resource], verb: Verb) {
             continue;
         }
         listed += 1;
-        let note = note.as_ref().map(|note| format!("   {note}")).unwrap_or_default();
-        session.terminal.status(&format!("  {}{note}", full.object.id));
+        let suffix = note.as_ref().map(|note| format!("   {note}")).unwrap_or_default();
+        session.terminal.status(&format!("  {}{suffix}", full.object.id));
     }
     if !is_short && foreign > listed {
         session.terminal.status(&format!("  and {} more that others suspended", foreign - listed));

@@ -83,9 +83,9 @@ pub(crate) async fn name_without_type(
 ) -> Option<Error> {
     let word = name_in_place_of_type(words, served)?;
     let types: Vec<ResourceType> = types_of_flux(served).cloned().collect();
-    let mut found = list_everywhere(cluster, &types, None).await;
-    found.retain(|(_, object)| *object.id.name == *word);
-    let found = found.iter().map(|(kind, object)| (*kind, &object.id)).collect();
+    let mut everywhere = list_everywhere(cluster, &types, None).await;
+    everywhere.retain(|(_, object)| *object.id.name == *word);
+    let found = everywhere.iter().map(|(kind, object)| (*kind, &object.id)).collect();
     type_is_missing(found, (Some(&cluster.namespace), cluster.namespace_given), (verb, flags), words)
 }
 

@@ -60,6 +60,30 @@ fn files_import_each_other_in_no_circle() {
     assert!(circles.is_empty(), "files of crates/core/src import each other in a circle:\n{}", circles.join("\n"));
 }
 
+/// A value whose methods are in many files is read nowhere as a whole.
+#[test]
+fn the_methods_of_a_type_are_in_five_files_at_most() {
+    let modules = modules();
+    let mut files: BTreeMap<(&str, String), BTreeSet<&str>> = BTreeMap::new();
+    for (path, module) in &modules {
+        let top = path.split("::").next().unwrap_or_default();
+        for name in module.code.lines().filter_map(type_with_methods) {
+            files.entry((top, name)).or_default().insert(path);
+        }
+    }
+    assert!(files.contains_key(&("flux", "State".to_owned())), "no methods were found");
+    files.retain(|_, files| files.len() > 5);
+    assert!(files.is_empty(), "the methods of these types are in more than five files:\n{files:#?}");
+}
+
+/// Returns the name of the type to which a line adds methods of its own: `impl<'a> State<'a> {` is `State`.
+fn type_with_methods(line: &str) -> Option<String> {
+    let rest = line.strip_prefix("impl")?;
+    let named = if rest.starts_with('<') { rest.split_once("> ")?.1 } else { rest.trim_start() };
+    let name: String = named.chars().take_while(|character| character.is_alphanumeric()).collect();
+    (!line.contains(" for ") && !name.is_empty()).then_some(name)
+}
+
 #[test]
 fn a_circle_is_named_with_its_imports() {
     let arrows = [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")];

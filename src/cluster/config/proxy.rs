@@ -19,9 +19,9 @@ pub(crate) fn select(server: &Uri, kubeconfig: Option<&str>, environment: &Envir
     let Some(url) = either_case(environment, name).filter(|_| !is_loopback(server)) else {
         return Ok(None);
     };
-    let exceptions = either_case(environment, "NO_PROXY").unwrap_or_default();
+    let listed = either_case(environment, "NO_PROXY").unwrap_or_default();
     let port = server.port_u16().unwrap_or(if name == "HTTPS_PROXY" { 443 } else { 80 });
-    let exceptions: Vec<&str> = exceptions.split(',').filter_map(|entry| exception(entry.trim(), port)).collect();
+    let exceptions: Vec<&str> = listed.split(',').filter_map(|entry| exception(entry.trim(), port)).collect();
     // The matcher applies `*` to names only. Its result lacks the proxy's credentials, so only its decision is used.
     if exceptions.contains(&"*") {
         return Ok(None);

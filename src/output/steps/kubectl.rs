@@ -8,9 +8,9 @@ use gitops_core::text::shell_word;
 
 /// Returns an object as kubectl's arguments name it, for a shell.
 pub(crate) fn kubectl_name(id: &ObjectId) -> String {
-    let id = id.shown();
-    let name = shell_word(&format!("{}/{}", id.group_kind(), id.name));
-    if id.namespace.is_empty() { name } else { format!("{name} -n {}", shell_word(&id.namespace)) }
+    let shown = id.shown();
+    let name = shell_word(&format!("{}/{}", shown.group_kind(), shown.name));
+    if shown.namespace.is_empty() { name } else { format!("{name} -n {}", shell_word(&shown.namespace)) }
 }
 
 /// Returns the command that shows that an object has a setting.

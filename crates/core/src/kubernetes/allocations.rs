@@ -53,12 +53,11 @@ impl fmt::Display for Allocation {
 
 /// Returns what a Service has, or what its manifest asks for.
 pub(crate) fn allocations(service: &Value) -> BTreeSet<Allocation> {
-    let ports = list_at(service, "/spec/ports").iter().filter_map(|port| port.get("nodePort"));
-    let ports = ports.chain(service.pointer("/spec/healthCheckNodePort")).filter_map(Value::as_i64);
+    let node_ports = list_at(service, "/spec/ports").iter().filter_map(|port| port.get("nodePort"));
+    let ports = node_ports.chain(service.pointer("/spec/healthCheckNodePort")).filter_map(Value::as_i64);
     let addresses = list_at(service, "/spec/clusterIPs").iter().chain(service.pointer("/spec/clusterIP"));
-    let addresses = addresses.filter_map(|address| address.as_str()?.parse().ok());
-    let ports = ports.filter(|port| *port > 0).map(Allocation::Port);
-    ports.chain(addresses.map(Allocation::Address)).collect()
+    let parsed = addresses.filter_map(|address| address.as_str()?.parse().ok());
+    ports.filter(|port| *port > 0).map(Allocation::Port).chain(parsed.map(Allocation::Address)).collect()
 }
 
 /// Returns true if a live Service keeps a port that its manifest does not name.

@@ -26,9 +26,9 @@ pub fn waves<'p>(plan: &'p Plan, given: &[Vec<ObjectId>]) -> Vec<Vec<&'p Change>
     let mut waves: Vec<Vec<&Change>> =
         given.iter().map(|wave| wave.iter().filter_map(|id| rest.remove(id)).collect()).collect();
     waves.retain(|wave| !wave.is_empty());
-    let mut rest: Vec<&Change> = rest.into_values().collect();
-    rest.sort_by(|a, b| delete_order(&a.object.id, &b.object.id));
-    waves.extend(rest.chunk_by(|a, b| same_wave(&a.object.id, &b.object.id)).map(<[_]>::to_vec));
+    let mut unnamed: Vec<&Change> = rest.into_values().collect();
+    unnamed.sort_by(|a, b| delete_order(&a.object.id, &b.object.id));
+    waves.extend(unnamed.chunk_by(|a, b| same_wave(&a.object.id, &b.object.id)).map(<[_]>::to_vec));
     waves
 }
 

@@ -104,12 +104,12 @@ pub(crate) async fn find_handover(
     wanted.extend(asleep.objects.iter().cloned());
     let lost_at_once: Vec<ObjectId> = lost(&first, &wanted).into_iter().map(|loss| loss.object).collect();
     let goal = Goal { wanted, managed_at_once: listed(&first.last) };
-    let (list, best) = match trees.find(&mut planner, &start, &goal, &first).await {
+    let (list, found) = match trees.find(&mut planner, &start, &goal, &first).await {
         // What new owners take over is not known, so that nothing can be said about what is left.
         Err(_) if !unfollowed(plans(&first), snapshot, &first.last).is_empty() => (List::default(), None),
-        found => found?,
+        result => result?,
     };
-    let best = best.unwrap_or(first);
+    let best = found.unwrap_or(first);
     trees.ensure_resumable(&mut planner, &start, &list, &best, &goal.wanted).await?;
     if let Some(scope) = dry_runs {
         trees.ensure_applied(&mut planner, &start, &list.holds, scope, offline).await?;

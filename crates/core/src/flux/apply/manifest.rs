@@ -81,11 +81,11 @@ pub(crate) fn remove_unknown_fields(manifest: &mut Value, message: &str) -> bool
 
 /// Returns the paths of fields that a kind does not have; `None` if the message is about anything else too.
 fn unknown_fields(message: &str) -> Option<Vec<&str>> {
-    let errors = match message.strip_prefix(NO_TYPED_PATCH) {
+    let about = match message.strip_prefix(NO_TYPED_PATCH) {
         Some(about) => about.split_once("): ")?.1,
         None => message,
     };
-    let errors = errors.strip_prefix("errors:\n").unwrap_or(errors);
+    let errors = about.strip_prefix("errors:\n").unwrap_or(about);
     errors.lines().map(|line| line.trim_start().strip_suffix(UNDECLARED_FIELD)?.strip_suffix(": ")).collect()
 }
 

@@ -63,8 +63,8 @@ impl Exclusion {
 
     /// Returns true if the pattern matches a whole path.
     pub fn matches(&self, path: &str) -> bool {
-        let path: Vec<char> = path.chars().collect();
-        self.alternatives.iter().any(|alternative| alternative.matches(&path))
+        let characters: Vec<char> = path.chars().collect();
+        self.alternatives.iter().any(|alternative| alternative.matches(&characters))
     }
 }
 

@@ -83,14 +83,13 @@ pub(super) fn take_changed_health(state: &mut State<'_>, answers: &Answers) -> b
         return false;
     }
     let appliers = awaited.appliers(state);
-    let builds = state.applied_builds(&answers.builds, |key| appliers.contains(key));
+    let builds = AppliedBuilds::of(state, &answers.builds, |key| appliers.contains(key));
     let changed = applied_objects_if(state, |owner, _, built| {
         let before = builds.value(owner, built, "/spec");
         awaited.concerns(owner, &built.id) && before.is_some_and(|before| *before != built.manifest["spec"])
     });
-    let changed: Vec<_> = changed.into_iter().map(|object| (object.owner, object.id)).collect();
     let known = state.changed_health.len();
-    state.changed_health.extend(changed);
+    state.changed_health.extend(changed.into_iter().map(|object| (object.owner, object.id)));
     state.changed_health.len() > known
 }
 
@@ -100,7 +99,7 @@ pub(super) fn take_refused_deletions(state: &mut State<'_>, plan: &Plan) -> bool
     if state.input.dry_runs.is_some() {
         return false;
     }
-    let refused = state.planned_deletions(plan).into_iter().filter_map(|question| {
+    let refused = planned_deletions(state, plan).into_iter().filter_map(|question| {
         let message = always_refused(&question.id)?.to_owned();
         let (owner, account) = (NamespacedName::of(&question.owner), question.service_account);
         Some(DeletionRefusal { owner, account, id: question.id, message })
@@ -225,13 +224,13 @@ impl Rehearsal {
         let builds = match self.builds.take() {
             Some(builds) => builds,
             None if scope.compares_all => AppliedBuilds::default(),
-            None => state.applied_builds(&answers.builds, |_| true),
+            None => AppliedBuilds::of(state, &answers.builds, |_| true),
         };
         let parameters = live_parameters(state, &builds, answers);
-        let changed = state.changed_objects(&builds, &parameters).into_iter();
+        let changed = changed_objects(state, &builds, &parameters).into_iter();
         let mut questions: Vec<Question> =
             changed.map(|applied| Question::of_apply(applied, &state.input.flags)).collect();
-        questions.extend(state.planned_deletions(plan));
+        questions.extend(planned_deletions(state, plan));
         questions = questions.into_iter().map(|question| state.with_privacy(question)).collect();
         questions.extend(of_owners);
         // What was asked before it was known that the object is private is asked again.
@@ -352,77 +351,76 @@ fn changed(object: &ObjectMetadata) -> Option<DateTime<Utc>> {
     object.last_change.as_ref().map(|last| last.time).or(object.creation_timestamp)
 }
 
-impl State<'_> {
-    /// Returns the objects that a Kustomization applies in one of its passes and that are new or have another manifest than
-    /// in the last applied revision, and those that it may only delete by force.
-    fn changed_objects(&self, applied: &AppliedBuilds, parameters: &[ParameterRef]) -> Vec<AppliedObject> {
-        let newest = NewestRules::new(self);
-        let touched = TouchedRules::new(self, applied, parameters);
-        let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
-            !self.is_listed(owner, &built.id)
-                || !applied.contains(owner, spec, built)
-                || touched.concern(self, spec, &built.id)
-                || self.is_failing(owner)
-                || self.last_success(owner).is_some_and(|last| {
-                    newest.are_after(last, self, spec, &built.id) || self.has_drifted(&built.id, last)
-                })
+/// Returns the objects that a Kustomization applies in one of its passes and that are new or have another manifest than
+/// in the last applied revision, and those that it may only delete by force.
+fn changed_objects(state: &State<'_>, applied: &AppliedBuilds, parameters: &[ParameterRef]) -> Vec<AppliedObject> {
+    let newest = NewestRules::new(state);
+    let touched = TouchedRules::new(state, applied, parameters);
+    let is_changed = |owner: &NamespacedName, spec: &KustomizationSpec, built: &BuiltObject| {
+        !is_listed(state, owner, &built.id)
+            || !applied.contains(owner, spec, built)
+            || touched.concern(state, spec, &built.id)
+            || is_failing(state, owner)
+            || last_success(state, owner).is_some_and(|last| {
+                newest.are_after(last, state, spec, &built.id) || has_drifted(state, &built.id, last)
+            })
+    };
+    let mut objects = applied_objects_if(state, is_changed);
+    let interrupted = interrupted_objects(state).into_iter();
+    objects.extend(interrupted.filter(|object| is_changed(&object.owner, &object.spec, &object.built)));
+    objects
+}
+
+/// Returns true if a Kustomization is not ready, or its newest run failed: any object can be what it fails at. While it
+/// tries again, its condition does not say so.
+fn is_failing(state: &State<'_>, owner: &NamespacedName) -> bool {
+    let newest = state.live.get(owner).and_then(|live| live.at("/status/history/0/lastReconciledStatus"));
+    !state.is_ready(owner) || newest.is_some_and(|status| status != SUCCEEDED)
+}
+
+/// Returns the time at which the controller applied a Kustomization last, if it records that.
+fn last_success(state: &State<'_>, owner: &NamespacedName) -> Option<DateTime<Utc>> {
+    let runs = list_at(&state.live.get(owner)?.content, "/status/history").iter();
+    let mut times = runs.filter(|run| run["lastReconciledStatus"] == SUCCEEDED);
+    let time = times.next()?["lastReconciled"].as_str()?;
+    DateTime::parse_from_rfc3339(time).ok().map(|time| time.to_utc())
+}
+
+/// Returns true if another manager has changed an object since a time: the controller changes it back.
+fn has_drifted(state: &State<'_>, id: &ObjectId, since: DateTime<Utc>) -> bool {
+    state
+        .live_object(id)
+        .and_then(|live| live.last_change.as_ref())
+        .is_some_and(|last| last.time >= since && !(last.applies && &*last.manager == kustomize_controller::NAME))
+}
+
+/// Returns true if an object is live and in the inventory of a Kustomization.
+fn is_listed(state: &State<'_>, owner: &NamespacedName, id: &ObjectId) -> bool {
+    let owner = state.node(&NodeId::live(owner));
+    state.is_live(id) && owner.is_some_and(|node| node.inventory.contains(id))
+}
+
+/// Returns the deletions of a plan of this preview that kustomize-controller sends.
+fn planned_deletions(state: &State<'_>, plan: &Plan) -> Vec<Question> {
+    let mut deletions = vec![];
+    let of_controller = plan.deletions().filter(|change| change.by == Actor::KustomizeController);
+    // A dry-run of what replaces an object has asked about its deletion too.
+    for change in of_controller.filter(|change| change.reason.code != ReasonCode::Forced) {
+        let object = state.live_object(&change.object.id);
+        let Some((object, owner)) = object.zip(change.owner.as_ref()) else { continue };
+        let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
+        let live = state.live.get(&key).map(|live| KustomizationSpec::of(live));
+        let last = state.last_pass(&key);
+        // A finalizer acts with the live spec.
+        let spec = match change.cause {
+            Some(_) => live.or_else(|| last.map(|pass| pass.spec.clone())),
+            None => last.map(|pass| pass.spec.clone()).or(live),
         };
-        let mut objects = applied_objects_if(self, is_changed);
-        let interrupted = interrupted_objects(self).into_iter();
-        objects.extend(interrupted.filter(|object| is_changed(&object.owner, &object.spec, &object.built)));
-        objects
+        let passes = state.lifetimes(&key).flat_map(|node| &node.passes);
+        let pruning = passes.filter(|pass| pass.prunes(&object.id)).map(|pass| pass.spec.clone());
+        // Runs with the same service account ask the same question.
+        let specs = spec.into_iter().chain(pruning);
+        deletions.extend(specs.map(|spec| Question::of_deletion(&key, &spec, &object.id, &state.input.flags)));
     }
-
-    /// Returns true if a Kustomization is not ready, or its newest run failed: any object can be what it fails at. While it
-    /// tries again, its condition does not say so.
-    fn is_failing(&self, owner: &NamespacedName) -> bool {
-        let newest = self.live.get(owner).and_then(|live| live.at("/status/history/0/lastReconciledStatus"));
-        !self.is_ready(owner) || newest.is_some_and(|status| status != SUCCEEDED)
-    }
-
-    /// Returns the time at which the controller applied a Kustomization last, if it records that.
-    fn last_success(&self, owner: &NamespacedName) -> Option<DateTime<Utc>> {
-        let runs = list_at(&self.live.get(owner)?.content, "/status/history").iter();
-        let mut times = runs.filter(|run| run["lastReconciledStatus"] == SUCCEEDED);
-        let time = times.next()?["lastReconciled"].as_str()?;
-        DateTime::parse_from_rfc3339(time).ok().map(|time| time.to_utc())
-    }
-
-    /// Returns true if another manager has changed an object since a time: the controller changes it back.
-    fn has_drifted(&self, id: &ObjectId, since: DateTime<Utc>) -> bool {
-        self.live_object(id)
-            .and_then(|live| live.last_change.as_ref())
-            .is_some_and(|last| last.time >= since && !(last.applies && &*last.manager == kustomize_controller::NAME))
-    }
-
-    /// Returns true if an object is live and in the inventory of a Kustomization.
-    fn is_listed(&self, owner: &NamespacedName, id: &ObjectId) -> bool {
-        let owner = self.node(&NodeId::live(owner));
-        self.is_live(id) && owner.is_some_and(|node| node.inventory.contains(id))
-    }
-
-    /// Returns the deletions of a plan of this preview that kustomize-controller sends.
-    fn planned_deletions(&self, plan: &Plan) -> Vec<Question> {
-        let mut deletions = vec![];
-        let of_controller = plan.deletions().filter(|change| change.by == Actor::KustomizeController);
-        // A dry-run of what replaces an object has asked about its deletion too.
-        for change in of_controller.filter(|change| change.reason.code != ReasonCode::Forced) {
-            let object = self.live_object(&change.object.id);
-            let Some((object, owner)) = object.zip(change.owner.as_ref()) else { continue };
-            let key = NamespacedName { namespace: owner.namespace.clone(), name: owner.name.clone() };
-            let live = self.live.get(&key).map(|live| KustomizationSpec::of(live));
-            let last = self.last_pass(&key);
-            // A finalizer acts with the live spec.
-            let spec = match change.cause {
-                Some(_) => live.or_else(|| last.map(|pass| pass.spec.clone())),
-                None => last.map(|pass| pass.spec.clone()).or(live),
-            };
-            let passes = self.lifetimes(&key).flat_map(|node| &node.passes);
-            let pruning = passes.filter(|pass| pass.prunes(&object.id)).map(|pass| pass.spec.clone());
-            // Runs with the same service account ask the same question.
-            let specs = spec.into_iter().chain(pruning);
-            deletions.extend(specs.map(|spec| Question::of_deletion(&key, &spec, &object.id, &self.input.flags)));
-        }
-        deletions
-    }
+    deletions
 }

@@ -202,11 +202,11 @@ fn copied_reason(object: &ObjectMetadata, claim: &Claim) -> String {
     }
     let schemes = SCHEMES.iter().filter(|scheme| scheme.system == *system);
     let writers = schemes.flat_map(|scheme| writers_of(object, scheme.member_keys));
-    let managers: BTreeSet<&str> = writers.map(|writer| &*writer.manager).collect();
-    if managers.is_empty() {
+    let distinct: BTreeSet<&str> = writers.map(|writer| &*writer.manager).collect();
+    if distinct.is_empty() {
         return format!("its owner does not list it, and nothing shows that {system} wrote its labels");
     }
-    let managers: Vec<&str> = managers.into_iter().collect();
+    let managers: Vec<&str> = distinct.into_iter().collect();
     format!("its labels were written by {}, not by {system}", managers.join(", "))
 }
 

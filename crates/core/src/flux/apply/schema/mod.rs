@@ -50,9 +50,10 @@ pub(crate) fn validate(manifest: &Value, definition: &Value, version: &str, live
         return Fit::unknown(format!("has no schema for version {version}"), &Value::Null, manifest);
     };
     let is_new = matches!(live, Live::Absent);
-    let fit = if is_new { metadata::created(manifest) } else { Fit::Valid };
+    let named = if is_new { metadata::created(manifest) } else { Fit::Valid };
     let replicas = found.and_then(|found| found.pointer("/subresources/scale/specReplicasPath")?.as_str());
-    let fit = fit.and(|| patch(manifest, schema, is_new)).and(|| replicas_fit(manifest, replicas.unwrap_or_default()));
+    let fit =
+        named.and(|| patch(manifest, schema, is_new)).and(|| replicas_fit(manifest, replicas.unwrap_or_default()));
     fit.and(|| match live {
         Live::Absent => whole(&with_defaults(manifest, schema), None, schema, live),
         Live::Unread => whole(manifest, None, schema, live),

@@ -143,9 +143,9 @@ fn is_within(number: &Number, least: Option<f64>, most: Option<f64>, [above, bel
                 && most.is_none_or(|most| number < most || (number == most && !below))
         }
         None => {
-            let number = number.as_f64().unwrap_or_default();
-            least.is_none_or(|least| number > least || (number == least && !above))
-                && most.is_none_or(|most| number < most || (number == most && !below))
+            let value = number.as_f64().unwrap_or_default();
+            least.is_none_or(|least| value > least || (value == least && !above))
+                && most.is_none_or(|most| value < most || (value == most && !below))
         }
     }
 }

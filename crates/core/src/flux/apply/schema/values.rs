@@ -78,8 +78,8 @@ impl Values {
             let reason = format!("decides about the null at {}", dotted(pointer));
             return if is_allowed { Fit::Valid } else { Fit::unknown(reason, schema, value) };
         }
-        let fit = type_fit(value, schema, pointer).and(|| listed(value, schema, pointer));
-        let fit = fit.and(|| match value {
+        let listed_fit = type_fit(value, schema, pointer).and(|| listed(value, schema, pointer));
+        let fit = listed_fit.and(|| match value {
             Value::Object(fields) => self.object(fields, value, old, schema, pointer),
             Value::Array(items) => self.list(items, old, schema, pointer),
             Value::String(text) => text_fit(text, value, schema, pointer),

@@ -21,8 +21,8 @@ pub(super) fn set_by_template(files: &mut ChartFiles, numbers: &BTreeMap<Vec<Str
     for (path, number) in numbers {
         let (name, parents) = path.split_last()?;
         overlay_at(&mut values, path, json!(number));
-        let parents: String = parents.iter().map(|parent| format!(" {parent:?}")).collect();
-        template += &format!("{{{{- $_ := set (index .Values{parents}) {name:?} (int64 {number}) }}}}");
+        let steps: String = parents.iter().map(|parent| format!(" {parent:?}")).collect();
+        template += &format!("{{{{- $_ := set (index .Values{steps}) {name:?} (int64 {number}) }}}}");
     }
     if template.is_empty() {
         return None;

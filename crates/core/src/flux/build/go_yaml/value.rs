@@ -101,8 +101,8 @@ pub(super) fn float_text(value: f64) -> String {
 /// Returns the shortest text of a number as Go's verb `g` writes it.
 pub(super) fn shortest_text(number: &(impl Display + LowerExp)) -> String {
     let scientific = format!("{number:e}");
-    let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let (digits, shown_exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = shown_exponent.parse().unwrap_or_default();
     if (-4..6).contains(&exponent) {
         return number.to_string();
     }

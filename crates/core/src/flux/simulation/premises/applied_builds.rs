@@ -24,6 +24,28 @@ struct AppliedBuild {
 }
 
 impl AppliedBuilds {
+    /// Builds the last applied revisions of Kustomizations that were verified. Their builds are known once there is a plan.
+    pub(in crate::flux::simulation) fn of(
+        state: &State<'_>,
+        answers: &build::Answers,
+        is_needed: impl Fn(&NamespacedName) -> bool,
+    ) -> Self {
+        let mut builds = BTreeMap::new();
+        for (key, artifact) in state.input.last_applied.iter().filter(|(key, _)| is_needed(key)) {
+            let is_verified = state.input.fidelity.get(key) == Some(&Fidelity::Verified);
+            let Some(live) = state.live.get(key).filter(|_| is_verified && state.is_ready(key)) else { continue };
+            let (spec, mut needs) = (KustomizationSpec::of(live), build::Needs::default());
+            let mut context = BuildContext::new(state.input.features, answers, &mut needs);
+            let Ok(built) = build::build(artifact, key, &spec, &mut context) else { continue };
+            let mut manifests: BTreeMap<_, Vec<Arc<Value>>> = BTreeMap::new();
+            for built in built.iter() {
+                manifests.entry(kind_and_name(built)).or_default().push(built.manifest.clone());
+            }
+            builds.insert(key.clone(), AppliedBuild { spec, manifests });
+        }
+        Self(builds)
+    }
+
     /// Returns true if the Kustomization has applied this very manifest, as the same user.
     pub(in crate::flux::simulation) fn contains(
         &self,
@@ -51,30 +73,6 @@ impl AppliedBuilds {
         let namespace = built.manifest.pointer("/metadata/namespace");
         let same = manifests.iter().find(|manifest| manifest.pointer("/metadata/namespace") == namespace)?;
         Some(same.pointer(pointer).unwrap_or(&Value::Null))
-    }
-}
-
-impl State<'_> {
-    /// Builds the last applied revisions of Kustomizations that were verified. Their builds are known once there is a plan.
-    pub(in crate::flux::simulation) fn applied_builds(
-        &self,
-        answers: &build::Answers,
-        is_needed: impl Fn(&NamespacedName) -> bool,
-    ) -> AppliedBuilds {
-        let mut builds = BTreeMap::new();
-        for (key, artifact) in self.input.last_applied.iter().filter(|(key, _)| is_needed(key)) {
-            let is_verified = self.input.fidelity.get(key) == Some(&Fidelity::Verified);
-            let Some(live) = self.live.get(key).filter(|_| is_verified && self.is_ready(key)) else { continue };
-            let (spec, mut needs) = (KustomizationSpec::of(live), build::Needs::default());
-            let mut context = BuildContext::new(self.input.features, answers, &mut needs);
-            let Ok(built) = build::build(artifact, key, &spec, &mut context) else { continue };
-            let mut manifests: BTreeMap<_, Vec<Arc<Value>>> = BTreeMap::new();
-            for built in built.iter() {
-                manifests.entry(kind_and_name(built)).or_default().push(built.manifest.clone());
-            }
-            builds.insert(key.clone(), AppliedBuild { spec, manifests });
-        }
-        AppliedBuilds(builds)
     }
 }
 

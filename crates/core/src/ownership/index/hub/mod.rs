@@ -83,10 +83,9 @@ fn is_same_address(one: &str, other: &str) -> bool {
 /// Returns scheme and host in lower case, without the default port, and the path without the last `/`.
 fn normalise_address(address: &str) -> Option<(String, String, String)> {
     let (scheme, rest) = address.trim().split_once("://")?;
-    let scheme = scheme.to_lowercase();
-    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let host = host.to_lowercase();
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let (scheme, authority) = (scheme.to_lowercase(), authority.to_lowercase());
     let default_port = if scheme == "https" { ":443" } else { ":80" };
-    let host = host.strip_suffix(default_port).unwrap_or(&host).to_owned();
+    let host = authority.strip_suffix(default_port).unwrap_or(&authority).to_owned();
     (!host.is_empty()).then(|| (scheme, host, path.trim_end_matches('/').to_owned()))
 }

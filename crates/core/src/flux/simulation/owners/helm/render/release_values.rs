@@ -230,10 +230,9 @@ fn without_secrets<'s>(
     text: &Private<String>,
     is_private: bool,
 ) -> Option<(ValuesSource<'s>, Private<String>)> {
-    match is_private {
-        false => Some((source.clone(), text.clone())),
-        // The spec names the path, and the Secret what is at it.
-        true if !source.target_path.is_empty() => Some((source.clone(), Private::new(PLACEHOLDER.to_owned()))),
-        true => None,
+    if !is_private {
+        return Some((source.clone(), text.clone()));
     }
+    // The spec names the path, and the Secret what is at it.
+    (!source.target_path.is_empty()).then(|| (source.clone(), Private::new(PLACEHOLDER.to_owned())))
 }
