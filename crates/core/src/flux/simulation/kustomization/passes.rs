@@ -198,9 +198,16 @@ impl Derivation<'_, '_> {
             Members::Unreadable(error) => (BTreeSet::new(), Some(error)),
             _ => (BTreeSet::new(), None),
         };
-        let unserved = unserved_objects(self.state, &self.definitions, key, live, passes.last());
-        let earlier_parents = BTreeSet::new();
-        Node { id: NodeId::live(key), passes, deletion, earlier_parents, inventory, unreadable_inventory, unserved }
+        Node {
+            id: NodeId::live(key),
+            deletion,
+            earlier_parents: BTreeSet::new(),
+            inventory,
+            misplaced: self.state.misplaced_members(live),
+            unreadable_inventory,
+            unserved: unserved_objects(self.state, &self.definitions, key, live, passes.last()),
+            passes,
+        }
     }
 
     fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Vec<Pass> {

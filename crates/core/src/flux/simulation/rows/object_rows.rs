@@ -86,7 +86,7 @@ pub(crate) fn row(
             let owner = ObjectId::new(GROUP, KIND, &node.key.namespace, &node.key.name);
             (ReasonCode::OwnerDeleted.into(), Some(owner))
         }
-        Some(SimulationEvent::Prune(pass)) => (prune_reason(state, &pass.node.key, outcomes), None),
+        Some(SimulationEvent::Prune(pass)) => (prune_reason(state, &pass.node.key, id, outcomes), None),
         Some(SimulationEvent::Force(pass)) => (forced_reason(state, pass, id), None),
         Some(SimulationEvent::Apply(_)) | None => (ReasonCode::InBuild.into(), None),
     };
@@ -143,13 +143,19 @@ fn unread_message(state: &State<'_>, id: &ObjectId) -> Option<String> {
 }
 
 /// Returns the reason why a Kustomization prunes an object.
-fn prune_reason(state: &State<'_>, owner: &NamespacedName, outcomes: &PossibleOutcomes) -> Reason {
+fn prune_reason(state: &State<'_>, owner: &NamespacedName, id: &ObjectId, outcomes: &PossibleOutcomes) -> Reason {
     let may_return = outcomes.may_end_as(FinalState::Recreated);
     if let Some(other) = outcomes.appliers.iter().find(|key| may_return && *key != owner) {
         let detail = format!("{} applies it after it was pruned", owner_id(other));
         return Reason::new(ReasonCode::Moved, detail);
     }
     let node = state.lifetimes(owner).next();
+    if let Some(namespace) = node.and_then(|node| node.misplaced.get(id)).filter(|_| may_return) {
+        let detail = format!(
+            "its inventory lists it with the namespace {namespace}, which a cluster-scoped object does not have"
+        );
+        return Reason::new(ReasonCode::NotInBuild, detail);
+    }
     if outcomes.is_desired && may_return {
         let keeps_spec = node.is_some_and(|node| node.passes.windows(2).all(|pair| pair[0].spec == pair[1].spec));
         let (code, what) =
