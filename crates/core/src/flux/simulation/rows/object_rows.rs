@@ -107,6 +107,9 @@ pub(crate) fn row(
     if is_remade {
         row.reason.add_detail("Kubernetes creates it again");
     }
+    if let Some(detail) = misplaced_detail(id, nodes).filter(|_| action != Action::Delete) {
+        row.reason.add_detail(&detail);
+    }
     if let Some(condition) = consequences.open_content(id).filter(|_| row.action == Action::Recreate) {
         row.make_race(condition);
     }
@@ -150,11 +153,8 @@ fn prune_reason(state: &State<'_>, owner: &NamespacedName, id: &ObjectId, outcom
         return Reason::new(ReasonCode::Moved, detail);
     }
     let node = state.lifetimes(owner).next();
-    if let Some(namespace) = node.and_then(|node| node.misplaced.get(id)).filter(|_| may_return) {
-        let detail = format!(
-            "its inventory lists it with the namespace {namespace}, which a cluster-scoped object does not have"
-        );
-        return Reason::new(ReasonCode::NotInBuild, detail);
+    if may_return && node.is_some_and(|node| node.misplaced.contains_key(id)) {
+        return ReasonCode::NotInBuild.into();
     }
     if outcomes.is_desired && may_return {
         let keeps_spec = node.is_some_and(|node| node.passes.windows(2).all(|pair| pair[0].spec == pair[1].spec));
@@ -186,6 +186,16 @@ fn kept_row(
     })?;
     let reason = keep_reason(state, owner, live, outcomes)?;
     Some(kustomization_row(Action::Keep, live, &owner.id.key, reason))
+}
+
+/// Returns what a Kustomization does with an object that it applies and that its inventory lists with a namespace.
+fn misplaced_detail(id: &ObjectId, nodes: &[&Node]) -> Option<String> {
+    let (node, namespace) = nodes.iter().find_map(|node| Some((node, node.misplaced.get(id)?)))?;
+    let prunes = node.passes.iter().any(|pass| pass.applies(id) && node.prunes(pass, id));
+    prunes.then(|| {
+        let owner = owner_id(&node.id.key);
+        format!("the inventory of {owner} lists it with the namespace {namespace}, so it is pruned once and applied again at the next interval")
+    })
 }
 
 /// Returns the reason why an object stays that its owner deletes or no longer builds. `None` if a pass of the owner
