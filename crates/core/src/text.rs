@@ -14,6 +14,17 @@ pub(crate) fn unescape_step(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
+/// Returns true if a text is an ASCII word, but for the case of its letters: as `strings.EqualFold` of Go, for which a long `ſ` is
+/// an `s`, and the sign of Kelvin a `k`.
+pub(crate) fn is_same_folded(text: &str, word: &str) -> bool {
+    let folded = text.chars().map(|c| match c {
+        'ſ' => 's',
+        '\u{212A}' => 'k',
+        c => c.to_ascii_lowercase(),
+    });
+    folded.eq(word.chars().map(|c| c.to_ascii_lowercase()))
+}
+
 /// Returns lower-case hexadecimal text.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -65,6 +76,21 @@ pub fn join_limited(items: impl IntoIterator<Item = impl Display>, limit: usize)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn letters_that_go_folds_are_the_same() {
+        for (text, expected) in [
+            ("disabled", true),
+            ("DISABLED", true),
+            ("diſabled", true),
+            ("disabled ", false),
+            ("dısabled", false),
+            ("", false),
+        ] {
+            assert_eq!(is_same_folded(text, "disabled"), expected, "{text}");
+        }
+        assert!(is_same_folded("\u{212A}eep", "Keep"));
+    }
 
     #[test]
     fn a_command_of_a_hint_holds_no_other_command() {

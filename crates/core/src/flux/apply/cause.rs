@@ -90,7 +90,20 @@ pub(super) const NO_TYPED_PATCH: &str = "failed to create typed patch object";
 pub(super) const UNDECLARED_FIELD: &str = "field not declared in schema";
 
 /// Part of the message about a role that gives rights that the user who applies it does not have.
-pub(crate) const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
+const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
+
+/// Returns true if a message is about rights that a role or a binding gives and that the user who applies it does not have, or about
+/// the role that a binding names and that does not exist.
+pub(crate) fn is_of_granting(message: &str) -> bool {
+    is_of_missing_role(message) || message.contains(ESCALATION)
+}
+
+/// Returns true if a message is about a binding of a role that does not exist, which only a user with the verb `bind` may create
+/// (`GetRoleReferenceRules` in `pkg/registry/rbac/rolebinding/policybased/storage.go`). It names the binding (observed).
+fn is_of_missing_role(message: &str) -> bool {
+    let resource = message.split(' ').next().unwrap_or_default();
+    resource.ends_with("bindings.rbac.authorization.k8s.io") && message.ends_with("\" not found")
+}
 
 /// Beginning of what the server says after `is forbidden: ` about a quota.
 pub(super) const EXCEEDED_QUOTA: &str = "exceeded quota: ";
@@ -152,7 +165,7 @@ impl Cause {
             Self::Allocation
         } else if after_verdict(message, "invalid").is_some() || is_of_schema(message) || message.ends_with(IMMUTABLE) {
             Self::Value
-        } else if message.starts_with(ACCOUNT) && message.contains(" may not ") {
+        } else if (message.starts_with(ACCOUNT) && message.contains(" may not ")) || is_of_missing_role(message) {
             Self::Rights
         } else {
             Self::Unknown
@@ -309,6 +322,7 @@ mod tests {
             (SCHEMA, Cause::Value),
             ("Deployment.apps \"d\" is invalid: spec.selector: Invalid value: {}: field is immutable", Cause::Value),
             ("namespaces \"x\" not found", Cause::Unknown),
+            ("clusterrolebindings.rbac.authorization.k8s.io \"x\" not found", Cause::Rights),
             (HIDDEN_MESSAGE, Cause::Unknown),
         ] {
             assert_eq!(Cause::of(message), cause, "{message}");

@@ -21,6 +21,7 @@ use super::build::objects::BuiltObject;
 use super::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::schemes::flux_kustomization::{FORCE, RECONCILE, SSA};
+use crate::text::is_same_folded;
 
 /// An object that a Kustomization applies.
 #[derive(Clone, Debug)]
@@ -67,7 +68,7 @@ impl AppliedObject {
 /// manifest says, and a label does not hide an annotation.
 pub(crate) fn is_marked(built: &BuiltObject, spec: &KustomizationSpec, key: &str, value: &str) -> bool {
     ["labels", "annotations"].iter().any(|field| match spec.common_metadata(field, key) {
-        Some(common) => common.eq_ignore_ascii_case(value),
+        Some(common) => is_same_folded(common, value),
         None => built.has_metadata(field, key, value),
     })
 }
@@ -75,5 +76,5 @@ pub(crate) fn is_marked(built: &BuiltObject, spec: &KustomizationSpec, key: &str
 /// Returns true if a live object has a label or annotation with a value.
 pub(crate) fn is_marked_live(object: &ObjectMetadata, key: &str, value: &str) -> bool {
     let found = [object.labels.get(key), object.annotations.get(key)];
-    found.into_iter().flatten().any(|found| found.eq_ignore_ascii_case(value))
+    found.into_iter().flatten().any(|found| is_same_folded(found, value))
 }

@@ -33,18 +33,35 @@ impl Rbac<'_> {
         roles.any(|role| self.rules_of(role).into_iter().any(|role| grants(role, verb, kind, id)))
     }
 
-    /// Returns true if a service account has all rights that the rules of a role give in a namespace, so that it may
+    /// Returns true if a service account may bind the role that a binding names: it has the verb for that, or all rights of the role.
+    /// `kind` is that of the role.
+    ///
+    /// Source: `BindingAuthorized` in `pkg/registry/rbac/escalation_check.go`, which asks in the namespace of the binding.
+    pub(crate) fn may_bind(
+        &self,
+        account: &NamespacedName,
+        kind: &ResourceType,
+        binding: &ObjectId,
+        value: &Value,
+    ) -> bool {
+        let named = ObjectId::new(RBAC, &kind.kind, &binding.namespace, text_at(value, "/roleRef/name"));
+        let role = self.role(binding, value).map(|role| self.rules_of(role));
+        self.allows(account, "bind", kind, &named)
+            || role.is_some_and(|role| self.covers(account, &binding.namespace, &role))
+    }
+
+    /// Returns true if a service account has all rights that the rules of roles give in a namespace, so that it may
     /// grant them.
-    pub(crate) fn covers(&self, account: &NamespacedName, namespace: &str, role: &Value) -> bool {
+    pub(crate) fn covers(&self, account: &NamespacedName, namespace: &str, roles: &[&Value]) -> bool {
         let bindings = self.objects.iter().filter(|(binding, value)| {
             let is_near = &*binding.kind == "ClusterRoleBinding"
                 || (&*binding.kind == "RoleBinding" && !namespace.is_empty() && *binding.namespace == *namespace);
             is_near && binds(binding, value, account)
         });
-        let roles = bindings.filter_map(|(binding, value)| self.role(binding, value));
+        let bound = bindings.filter_map(|(binding, value)| self.role(binding, value));
         let own: Vec<&Value> =
-            roles.flat_map(|role| self.rules_of(role)).flat_map(|role| list_at(role, "/rules")).collect();
-        list_at(role, "/rules").iter().all(|wanted| is_covered(wanted, &own))
+            bound.flat_map(|role| self.rules_of(role)).flat_map(|role| list_at(role, "/rules")).collect();
+        roles.iter().flat_map(|role| list_at(role, "/rules")).all(|wanted| is_covered(wanted, &own))
     }
 
     /// Returns the role that a binding refers to.

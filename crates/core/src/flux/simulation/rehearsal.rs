@@ -79,10 +79,10 @@ pub(super) fn take_changed_health(state: &mut State<'_>, answers: &Answers) -> b
         return false;
     }
     let awaited = AwaitedHealth::find(state);
-    if awaited.owners.is_empty() {
+    let appliers = awaited.appliers(state);
+    if appliers.is_empty() {
         return false;
     }
-    let appliers = awaited.appliers(state);
     let builds = AppliedBuilds::of(state, &answers.builds, |key| appliers.contains(key));
     let changed = applied_objects_if(state, |owner, _, built| {
         let before = builds.value(owner, built, "/spec");

@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 
 use self::undecrypted::{UNKNOWN, Undecrypted, holds_ciphertext};
 use crate::kubernetes::object::{GroupKind, ObjectId, text_at};
+use crate::text::is_same_folded;
 
 /// An object that a build produces.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,12 +35,12 @@ pub struct BuiltObject {
 impl BuiltObject {
     /// Returns true if a label or annotation of the manifest has this value, compared without case.
     pub(crate) fn has_label_or_annotation(&self, key: &str, value: &str) -> bool {
-        manifest_has(&self.manifest, key, |found| found.eq_ignore_ascii_case(value))
+        manifest_has(&self.manifest, key, |found| is_same_folded(found, value))
     }
 
     /// Returns true if a key of `labels` or `annotations` of the manifest has this value, compared without case.
     pub(crate) fn has_metadata(&self, field: &str, key: &str, value: &str) -> bool {
-        field_has(&self.manifest, field, key, |found| found.eq_ignore_ascii_case(value))
+        field_has(&self.manifest, field, key, |found| is_same_folded(found, value))
     }
 
     /// Returns true if the identity in the cluster is unknown.

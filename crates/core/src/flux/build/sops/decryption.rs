@@ -16,6 +16,7 @@ use crate::flux::build::objects::yaml;
 use crate::flux::build::{kustomization_file, sops};
 use crate::flux::source::artifact::Artifact;
 use crate::flux::source::path;
+use crate::text::is_same_folded;
 
 /// Annotation that opts an object out of decryption with the value `disabled`.
 const DECRYPT: &str = "kustomize.toolkit.fluxcd.io/decrypt";
@@ -156,7 +157,7 @@ fn is_encrypted(manifest: &Value) -> bool {
 
 fn opts_out(manifest: &Value) -> bool {
     let value = manifest.pointer("/metadata/annotations").and_then(|annotations| annotations.get(DECRYPT)?.as_str());
-    value.is_some_and(|value| value.eq_ignore_ascii_case("disabled"))
+    value.is_some_and(|value| is_same_folded(value, "disabled"))
 }
 
 /// Returns true if `data` holds only base64 text, and `stringData` only text.

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::last_applied::LastApplied;
 use super::scope::Scopes;
 use super::spec_changes::spec_changes;
@@ -10,6 +12,7 @@ use super::unserved_versions::{Definition, applied_definitions};
 use crate::flux::apply::question::Question;
 use crate::flux::build;
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
 use crate::flux::build::sops::content_without_recipients;
 use crate::flux::build::sops::live_values::take_live_values;
 use crate::flux::build::sops::resolve_names::resolve_names;
@@ -22,6 +25,7 @@ use crate::flux::simulation::model::questions::{Answers, DryRunAnswers, Verdict}
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
+use crate::kubernetes::object::ObjectId;
 use crate::ownership::Members;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
@@ -75,6 +79,22 @@ impl<'r, 'a> Derivation<'r, 'a> {
         let verdict = self.dry_runs.verdict(&question);
         self.questions.push(question);
         verdict
+    }
+
+    /// Returns the content of a live object, and nothing if it cannot be read; `None` if the answer is missing.
+    pub(crate) fn content(&mut self, id: &ObjectId, api_version: &str) -> Option<Option<&'r Value>> {
+        let ObjectId { kind, namespace, name, .. } = id;
+        let (kind, namespace, name) = (kind.to_string(), namespace.to_string(), name.to_string());
+        let query = ObjectQuery { api_version: api_version.to_owned(), kind, namespace, name };
+        let query = ClusterQuery { cluster: id.cluster.clone(), query };
+        match self.answers.queries.get(&query) {
+            Some(QueryAnswer::Found(content)) => Some(Some(content)),
+            Some(QueryAnswer::Missing | QueryAnswer::Unreadable(_)) => Some(None),
+            None => {
+                self.needs.queries.insert(query);
+                None
+            }
+        }
     }
 
     /// Returns the outcome of applying a build in a cluster, for a Kustomization with a spec or for another owner.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::blockers::{blocker, denied_source};
 use super::containers::{comes_back, fail_without_containers};
 use super::deletions::{changes_of_live, deletion_of};
+use super::dependencies::classes::wait_for_classes;
 use super::derivation::Derivation;
 use super::ignored_fields::stop_by_ignore_rules;
 use super::live_spec::{SpecChange, live_specs};
@@ -193,14 +194,22 @@ impl Derivation<'_, '_> {
             passes = self.live_passes(key, live, &changes_of_live(self, live, changes));
         }
         fail_without_containers(self, &NodeId::live(key), &mut passes);
+        wait_for_classes(self, key, &mut passes);
         let (inventory, unreadable_inventory) = match self.state.members(live) {
             Members::Listed(ids) => (ids.into_iter().collect(), None),
             Members::Unreadable(error) => (BTreeSet::new(), Some(error)),
             _ => (BTreeSet::new(), None),
         };
-        let unserved = unserved_objects(self.state, &self.definitions, key, live, passes.last());
-        let earlier_parents = BTreeSet::new();
-        Node { id: NodeId::live(key), passes, deletion, earlier_parents, inventory, unreadable_inventory, unserved }
+        Node {
+            id: NodeId::live(key),
+            deletion,
+            earlier_parents: BTreeSet::new(),
+            inventory,
+            misplaced: self.state.misplaced_members(live),
+            unreadable_inventory,
+            unserved: unserved_objects(self.state, &self.definitions, key, live, passes.last()),
+            passes,
+        }
     }
 
     fn live_passes(&mut self, key: &NamespacedName, live: &Resource, changes: &[SpecChange]) -> Vec<Pass> {
@@ -317,6 +326,7 @@ impl Derivation<'_, '_> {
                 node.passes.iter_mut().for_each(|pass| pass.add_condition(condition.clone()));
             }
             fail_without_containers(self, &node.id, &mut node.passes);
+            wait_for_classes(self, key, &mut node.passes);
             node.earlier_parents = self.earlier_parents(node, changes);
         }
         if created.is_some() || self.state.live.contains_key(key) || outcomes.appliers.is_empty() {

@@ -366,6 +366,16 @@ pub(crate) fn stop_from(
     partial(desired, &failure, custom)
 }
 
+/// Returns the outcome of an apply that fails at the wait for a stage.
+pub(crate) fn stop_after(
+    desired: Arc<BuiltObjects>,
+    stage: Stage,
+    failure: String,
+    custom: &BTreeSet<GroupKind>,
+) -> PassOutcome {
+    partial(desired, &Failure { stage, part: FailedPart::Wait, detail: failure }, custom)
+}
+
 /// A failure of an apply.
 struct Failure {
     stage: Stage,

@@ -58,6 +58,7 @@ pub(crate) fn unserved_objects(
     let mut unserved = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for (id, version) in inventory_versions(&live.content) {
+        let id = state.in_scope(id.in_cluster(cluster));
         // Of several entries of one object, the controller reads the version of the first.
         if !seen.insert(id.clone()) {
             continue;
@@ -69,7 +70,7 @@ pub(crate) fn unserved_objects(
             (_, Some((served, is_own))) if !served.contains(&version) => *is_own || is_served_now == Some(false),
             _ => continue,
         };
-        unserved.insert(id.in_cluster(cluster), Unserved { version: version.to_owned(), is_certain });
+        unserved.insert(id, Unserved { version: version.to_owned(), is_certain });
     }
     unserved
 }

@@ -4,6 +4,7 @@
 //! service accounts are those of the cluster that has the Kustomization; health checks are about the other cluster
 //! (docs/reference/kustomize-controller.md 1).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -77,6 +78,10 @@ impl<'a> State<'a> {
             }
             (members, _) => members,
         };
+        let members = match members {
+            Members::Listed(ids) => Members::Listed(ids.into_iter().map(|id| self.in_scope(id)).collect()),
+            other => other,
+        };
         match &members {
             Members::Listed(ids) if self.input.features.refuses_underscores => {
                 let refused = ids.iter().find(|id| id.name.contains('_'));
@@ -84,6 +89,26 @@ impl<'a> State<'a> {
                     .map_or(members.clone(), |id| Members::Unreadable(format!("too many fields within: {}", id.name)))
             }
             _ => members,
+        }
+    }
+
+    /// Returns the cluster-scoped objects that the inventory of a live owner lists with a namespace, as they are in the cluster, with
+    /// that namespace.
+    pub(crate) fn misplaced_members(&self, live: &Resource) -> BTreeMap<ObjectId, Arc<str>> {
+        let (Members::Listed(ids) | Members::Remote(ids)) = inventory_members(&live.content) else {
+            return BTreeMap::new();
+        };
+        let Ok(cluster) = self.target_of_live(live) else { return BTreeMap::new() };
+        let listed = ids.into_iter().map(|id| (self.in_scope(id.clone().in_cluster(cluster.as_ref())), id.namespace));
+        listed.filter(|(id, namespace)| id.namespace != *namespace).collect()
+    }
+
+    /// Returns an object that an inventory lists as it is in the cluster: the controller ignores the namespace of a cluster-scoped one
+    /// (`NamespaceIfScoped` in client-go's requests of controller-runtime).
+    pub(crate) fn in_scope(&self, id: ObjectId) -> ObjectId {
+        match self.input.snapshot.type_of(&id) {
+            Some(kind) if !kind.namespaced => ObjectId { namespace: "".into(), ..id },
+            _ => id,
         }
     }
 

@@ -311,6 +311,9 @@ pub(crate) struct Node {
     pub(crate) earlier_parents: BTreeSet<NamespacedName>,
     /// Objects of this cluster that its live inventory lists.
     pub(crate) inventory: BTreeSet<ObjectId>,
+    /// Cluster-scoped objects that its live inventory lists with a namespace, with that. The inventory of a run lists them without, so that
+    /// the run prunes what it has applied (`Diff` in internal/inventory of kustomize-controller v1.9.5; observed).
+    pub(crate) misplaced: BTreeMap<ObjectId, Arc<str>>,
     /// Reason why its live inventory cannot be read. The controller then applies, writes a new inventory, fails once, and
     /// never deletes objects that only the old inventory listed (observed).
     pub(crate) unreadable_inventory: Option<String>,
@@ -337,6 +340,7 @@ impl Node {
             deletion,
             earlier_parents: BTreeSet::new(),
             inventory,
+            misplaced: BTreeMap::new(),
             unreadable_inventory: None,
             unserved: BTreeMap::new(),
         }
@@ -345,6 +349,11 @@ impl Node {
     /// Returns true unless every order of events deletes the Kustomization.
     pub(crate) fn may_stay(&self) -> bool {
         self.deletion.as_ref().is_none_or(|deletion| !deletion.is_certain)
+    }
+
+    /// Returns true if a pass deletes an object, as far as the live inventory lists it.
+    pub(crate) fn prunes(&self, pass: &Pass, id: &ObjectId) -> bool {
+        pass.prunes(id) || (self.misplaced.contains_key(id) && pass.spec.prunes() && pass.new_inventory().is_some())
     }
 
     pub(crate) fn last_pass(&self) -> Option<&Pass> {

@@ -38,7 +38,7 @@ use self::rights::{Rights, rights};
 use self::world::{Precedence, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::admission::ParameterRef;
-use crate::flux::apply::cause::{Cause, Changed, ESCALATION, already_allocated};
+use crate::flux::apply::cause::{Cause, Changed, already_allocated, is_of_granting};
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::apply::question::{DryRunAnswer, Question, Request};
 use crate::flux::apply::rights::{RBAC, binds, grants};
@@ -398,12 +398,21 @@ impl<'s, 'a> Premises<'s, 'a> {
     /// gives the controller the answer that it gives to itself.
     fn after_rights(&self, object: &AppliedObject, message: &str) -> Option<Standing> {
         let account = self.account_of(object)?;
-        let rights = rights(&self.world, Some(&account), self.verbs(object), &object.id)?;
-        let grants = message.contains(ESCALATION);
-        if !rights.after || (grants && !rights::may_grant(&self.world, &account, object)?) {
+        let Rights { before, after, mut events } = rights(&self.world, Some(&account), self.verbs(object), &object.id)?;
+        if !after {
             return Some(Standing::Holds);
         }
-        if !rights.events.iter().all(|event| self.can_precede(event, object)) {
+        if is_of_granting(message) {
+            let precedes = |event: &Event| self.can_precede(event, object);
+            let Some(granting) = rights::granting_events(&self.world, &account, object, precedes)? else {
+                return Some(Standing::Holds);
+            };
+            if before {
+                events.clear();
+            }
+            events.extend(granting);
+        }
+        if !events.iter().all(|event| self.can_precede(event, object)) {
             return None;
         }
         let mut spec = object.spec.value().clone();
@@ -412,7 +421,7 @@ impl<'s, 'a> Premises<'s, 'a> {
         match self.world.ask(Question::of_apply(as_controller, &self.world.state.input.flags))? {
             DryRunAnswer::Result(
                 result @ (DryRunResult::Created | DryRunResult::Updated(_) | DryRunResult::Unchanged),
-            ) => Some(replaced(object, result.clone(), &rights.events)),
+            ) => Some(replaced(object, result.clone(), &events)),
             _ => None,
         }
     }

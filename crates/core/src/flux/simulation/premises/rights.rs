@@ -1,13 +1,11 @@
 //! Rights of service accounts that the change gives or takes.
 
-use serde_json::Value;
-
 use super::event::Event;
 use super::world::{Fact, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::apply::rights::{RBAC, Rbac};
 use crate::flux::spec::NamespacedName;
-use crate::kubernetes::object::{ObjectId, ResourceType};
+use crate::kubernetes::object::{GroupKind, ObjectId, ResourceType, text_at};
 
 pub(super) const VERSION: &str = "rbac.authorization.k8s.io/v1";
 const KINDS: [&str; 4] = ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"];
@@ -44,15 +42,44 @@ pub(super) fn rights<'w>(
     Some(Rights { before, after, events })
 }
 
-/// Returns true if a service account may grant the rights of a role once the change is made: it has them, or may escalate; `None` if
-/// that is not known.
-pub(super) fn may_grant(world: &World<'_, '_>, account: &NamespacedName, object: &AppliedObject) -> Option<bool> {
-    let (id, role) = (&object.id, &*object.built.manifest);
-    let is_plain = id.kind.ends_with("Role") && role.get("aggregationRule").is_none_or(Value::is_null);
-    let kind = world.state.input.snapshot.type_of(id).filter(|_| is_plain)?;
+/// Returns the events after which a service account may grant the rights of a role or a binding, and nothing if it may not even then;
+/// `None` if that is not known. Only events that precede the apply count.
+///
+/// It may grant the rights of a role that it has, or if it may escalate; and those that a binding gives also if it may bind the role.
+pub(super) fn granting_events<'w>(
+    world: &'w World<'_, '_>,
+    account: &NamespacedName,
+    object: &AppliedObject,
+    precedes: impl Fn(&Event) -> bool,
+) -> Option<Option<Vec<&'w Event>>> {
+    let (id, manifest) = (&object.id, &*object.built.manifest);
+    let snapshot = world.state.input.snapshot;
+    let is_binding = id.kind.ends_with("Binding");
+    if !is_binding && manifest.get("aggregationRule").is_some_and(|rule| !rule.is_null()) {
+        return None;
+    }
+    let kind = match is_binding {
+        true => snapshot.resource_type(&GroupKind::new(RBAC, text_at(manifest, "/roleRef/kind")))?,
+        false => snapshot.type_of(id)?,
+    };
     let facts = world.facts(VERSION, &KINDS)?;
-    let rbac = Rbac { objects: facts.iter().filter_map(|fact| Some((&fact.id, fact.after?))).collect() };
-    Some(rbac.allows(account, "escalate", kind, id) || rbac.covers(account, &id.namespace, role))
+    let may_grant = |without: Option<&ObjectId>| {
+        let values = facts.iter().map(|fact| {
+            let comes_first = Some(&fact.id) != without && fact.events.iter().all(|event| precedes(event));
+            (&fact.id, if comes_first { fact.after } else { fact.before })
+        });
+        let rbac = Rbac { objects: values.filter_map(|(id, value)| Some((id, value?))).collect() };
+        if is_binding {
+            rbac.may_bind(account, kind, id, manifest)
+        } else {
+            rbac.allows(account, "escalate", kind, id) || rbac.covers(account, &id.namespace, &[manifest])
+        }
+    };
+    if !may_grant(None) {
+        return Some(None);
+    }
+    let decisive = facts.iter().filter(|fact| !fact.events.is_empty() && !may_grant(Some(&fact.id)));
+    Some(Some(decisive.flat_map(|fact| fact.events.iter().copied()).collect()))
 }
 
 /// Verbs that a service account may use on an object.

@@ -86,7 +86,7 @@ pub(crate) fn row(
             let owner = ObjectId::new(GROUP, KIND, &node.key.namespace, &node.key.name);
             (ReasonCode::OwnerDeleted.into(), Some(owner))
         }
-        Some(SimulationEvent::Prune(pass)) => (prune_reason(state, &pass.node.key, outcomes), None),
+        Some(SimulationEvent::Prune(pass)) => (prune_reason(state, &pass.node.key, id, outcomes), None),
         Some(SimulationEvent::Force(pass)) => (forced_reason(state, pass, id), None),
         Some(SimulationEvent::Apply(_)) | None => (ReasonCode::InBuild.into(), None),
     };
@@ -106,6 +106,9 @@ pub(crate) fn row(
     }
     if is_remade {
         row.reason.add_detail("Kubernetes creates it again");
+    }
+    if let Some(detail) = misplaced_detail(id, nodes).filter(|_| action != Action::Delete) {
+        row.reason.add_detail(&detail);
     }
     if let Some(condition) = consequences.open_content(id).filter(|_| row.action == Action::Recreate) {
         row.make_race(condition);
@@ -143,13 +146,16 @@ fn unread_message(state: &State<'_>, id: &ObjectId) -> Option<String> {
 }
 
 /// Returns the reason why a Kustomization prunes an object.
-fn prune_reason(state: &State<'_>, owner: &NamespacedName, outcomes: &PossibleOutcomes) -> Reason {
+fn prune_reason(state: &State<'_>, owner: &NamespacedName, id: &ObjectId, outcomes: &PossibleOutcomes) -> Reason {
     let may_return = outcomes.may_end_as(FinalState::Recreated);
     if let Some(other) = outcomes.appliers.iter().find(|key| may_return && *key != owner) {
         let detail = format!("{} applies it after it was pruned", owner_id(other));
         return Reason::new(ReasonCode::Moved, detail);
     }
     let node = state.lifetimes(owner).next();
+    if may_return && node.is_some_and(|node| node.misplaced.contains_key(id)) {
+        return ReasonCode::NotInBuild.into();
+    }
     if outcomes.is_desired && may_return {
         let keeps_spec = node.is_some_and(|node| node.passes.windows(2).all(|pair| pair[0].spec == pair[1].spec));
         let (code, what) =
@@ -180,6 +186,16 @@ fn kept_row(
     })?;
     let reason = keep_reason(state, owner, live, outcomes)?;
     Some(kustomization_row(Action::Keep, live, &owner.id.key, reason))
+}
+
+/// Returns what a Kustomization does with an object that it applies and that its inventory lists with a namespace.
+fn misplaced_detail(id: &ObjectId, nodes: &[&Node]) -> Option<String> {
+    let (node, namespace) = nodes.iter().find_map(|node| Some((node, node.misplaced.get(id)?)))?;
+    let prunes = node.passes.iter().any(|pass| pass.applies(id) && node.prunes(pass, id));
+    prunes.then(|| {
+        let owner = owner_id(&node.id.key);
+        format!("the inventory of {owner} lists it with the namespace {namespace}, so it is pruned once and applied again at the next interval")
+    })
 }
 
 /// Returns the reason why an object stays that its owner deletes or no longer builds. `None` if a pass of the owner

@@ -81,7 +81,7 @@ fn live_owners(live: &ObjectMetadata, nodes: &[&Node]) -> BTreeSet<NamespacedNam
 pub(crate) fn may_delete(id: &ObjectId, node: &Node) -> bool {
     let is_listed = node.inventory.contains(id) || node.passes.iter().any(|pass| pass.applies(id));
     let is_forced = node.passes.iter().any(|pass| pass.forced.contains_key(id));
-    is_forced || (is_listed && (node.deletion.is_some() || node.passes.iter().any(|pass| pass.prunes(id))))
+    is_forced || (is_listed && (node.deletion.is_some() || node.passes.iter().any(|pass| node.prunes(pass, id))))
 }
 
 /// Returns the final state of an object that nobody deletes.

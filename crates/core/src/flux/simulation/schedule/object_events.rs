@@ -299,6 +299,7 @@ impl Schedule {
     fn add_passes(&mut self, at: usize, node: &Node, context: &ScheduleContext<'_>) -> bool {
         let is_listed_now = node.inventory.contains(context.id);
         let mut is_listed = is_listed_now;
+        let mut is_misplaced = node.misplaced.contains_key(context.id);
         for (id, pass) in context.happening_passes(at, node) {
             if context.is_forced(at, &id, pass) {
                 self.add(SimulationEvent::Force(id.clone()), Effect::Force);
@@ -317,7 +318,8 @@ impl Schedule {
             let overlooks = is_stale && may_overlook(node, context.id, id.number);
             is_listed &= !overlooks;
             let mut returns = false;
-            if pass.spec.prunes() && !is_applied && (lists_dropped || is_listed) {
+            let is_dropped = if is_applied { is_misplaced } else { lists_dropped || is_listed };
+            if pass.spec.prunes() && is_dropped {
                 let account = context.rules.flags.service_account(&pass.spec);
                 let effect = context.deletion(&node.id.key, account);
                 // What could not be deleted is listed again.
@@ -325,6 +327,7 @@ impl Schedule {
                 self.add(SimulationEvent::Prune(id), effect);
             }
             is_listed = will_be_listed || returns;
+            is_misplaced &= returns;
         }
         is_listed
     }

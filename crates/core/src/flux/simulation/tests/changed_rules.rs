@@ -1,6 +1,7 @@
 //! Rules by which the API server accepts objects, and that the change itself creates, changes or deletes.
 
 use super::*;
+use crate::flux::apply::AppliedObject;
 use crate::flux::apply::dry_run::DryRunResult;
 use crate::flux::simulation::model::refusals::{DeletionRefusal, Refusal};
 use crate::plan::Certainty;
@@ -908,4 +909,57 @@ fn an_account_may_grant_what_it_has_after_the_change() {
     let rows = |team: &[&str], other: &[&str]| cluster.rows(&own(team, other, vec![cm("b"), role("x", &["watch"])]));
     assert_eq!(rows(&verbs, &["get", "list"]), set(&["keep a", "unknown x"]), "another role changes");
     assert_eq!(rows(&["*"], &["get"]), set(&["delete? a"]), "the server of the test refuses it to everybody");
+}
+
+#[test]
+fn an_account_may_bind_what_it_has_or_may_bind_after_the_change() {
+    let rules = |verbs: &[&str], resource: &str| json!([{"apiGroups": ["*"], "resources": [resource], "verbs": verbs}]);
+    let role = |kind: &str, name: &str, rules: Value| {
+        let metadata = if kind == "Role" { json!({"name": name, "namespace": NS}) } else { json!({"name": name}) };
+        json!({"apiVersion": RBAC, "kind": kind, "metadata": metadata, "rules": rules})
+    };
+    let bind = |kind: &str, name: &str, account: &str| {
+        json!({"apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": format!("{name}-{account}"), "namespace": NS},
+            "roleRef": {"kind": kind, "name": name}, "subjects": [{"kind": "ServiceAccount", "name": account}]})
+    };
+    let all = || rules(&["get", "list", "watch", "patch", "create", "delete"], "*");
+    let own = |more: Vec<Value>, objects: Vec<Value>| {
+        let base = vec![
+            role("Role", "rights", all()),
+            role("Role", "other", rules(&["get"], "x")),
+            bind("Role", "rights", "team"),
+        ];
+        files([base, more].concat(), json!({"serviceAccountName": "team"}), objects)
+    };
+    let missing = "rolebindings.rbac.authorization.k8s.io \"view-x\" not found".to_owned();
+    let escalates = "rolebindings.rbac.authorization.k8s.io \"view-x\" is forbidden: user \"system:serviceaccount:flux-system:team\" is \
+                     attempting to grant RBAC permissions not currently held"
+        .to_owned();
+    let is_impersonated_binding = |applied: &AppliedObject| {
+        &*applied.id.name == "view-x" && applied.spec.value().get("serviceAccountName").is_some()
+    };
+    let rows = |message: String, live: Option<&Value>, more: Vec<Value>, objects: Vec<Value>| {
+        let mut cluster = cluster_of(&own(vec![], vec![cm("a"), cm("b")]));
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "team"}});
+        cluster.add(&in_namespace(account, NS), None);
+        live.into_iter().for_each(|role| drop(cluster.add(role, None)));
+        cluster.snapshot.normalise();
+        cluster.results = vec![(is_impersonated_binding, DryRunResult::Refused(message))];
+        cluster.rows(&own(more, [vec![cm("b"), bind("ClusterRole", "view", "x")], objects].concat()))
+    };
+    let view = |verbs: &[&str]| role("ClusterRole", "view", rules(verbs, "pods"));
+    // An earlier stage of the run brings the role.
+    let created = ["create view", "create view-x", "delete a"];
+    assert_eq!(rows(missing.clone(), None, vec![], vec![view(&["watch"])]), set(&created));
+    assert_eq!(rows(missing, None, vec![], vec![view(&["deletecollection"])]), set(&["create view", "keep a"]));
+    // The change lets it bind the role.
+    let binder = |name: &str| {
+        let rules = json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterroles"], "verbs": ["bind"], "resourceNames": [name]}]);
+        vec![role("Role", "binder", rules), bind("Role", "binder", "team")]
+    };
+    let live = view(&["deletecollection"]);
+    let created = ["create binder", "create binder-team", "create view-x", "delete a"];
+    assert_eq!(rows(escalates.clone(), Some(&live), binder("view"), vec![]), set(&created));
+    let created = ["create binder", "create binder-team", "keep a"];
+    assert_eq!(rows(escalates, Some(&live), binder("other"), vec![]), set(&created));
 }

@@ -229,3 +229,38 @@ fn a_kustomization_does_not_create_its_own_namespace_again() {
     assert_eq!(row("new").certainty, crate::plan::Certainty::Race);
     assert_eq!(row("team").reason.code, crate::plan::ReasonCode::NotInBuild, "nobody applies it after it was pruned");
 }
+
+#[test]
+fn a_definition_that_goes_before_its_objects_may_stop_who_reads_the_types_anew() {
+    let on = |name: &str, more: Value| {
+        let mut spec = json!({"dependsOn": [{"name": name}]});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        spec
+    };
+    let files = |more: &Value, last: &str, is_after: bool| -> Files {
+        let all = |kept: Vec<Value>, dropped: Vec<Value>| if is_after { kept } else { [kept, dropped].concat() };
+        let k = if last == "d" { more.clone() } else { on("d", more.clone()) };
+        let d = if last == "d" { on("k", json!({})) } else { json!({}) };
+        vec![
+            ("root/k.yaml", vec![ks("d", "./d", d), ks("k", "./p", k), ks("l", "./l", on("k", json!({})))]),
+            ("d/d.yaml", all(vec![cm("x")], vec![definition(&["v1"])])),
+            ("p/a.yaml", all(vec![cm("b")], vec![widget("w"), cm("a")])),
+            ("l/c.yaml", all(vec![cm("e")], vec![cm("c")])),
+        ]
+    };
+    let rows = |more: Value, last: &str| {
+        let mut cluster = TestCluster::new(&files(&more, last, false));
+        let definitions = ("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions");
+        cluster.snapshot.types.push(testing::resource_type(definitions.0, definitions.1, definitions.2, false));
+        cluster.snapshot.types.push(testing::resource_type(GROUP, "Widget", "widgets", true));
+        let account = in_namespace(cluster_scoped("ServiceAccount", "team"), NS);
+        cluster.add(&account, None);
+        cluster.snapshot.normalise();
+        cluster.rows(&files(&more, last, true))
+    };
+    let team = || json!({"serviceAccountName": "team"});
+    let gone = format!("delete widgets.{GROUP}");
+    for (more, last, row) in [(team(), "k", "delete? c"), (json!({}), "k", "delete c"), (team(), "d", "delete c")] {
+        assert_eq!(rows(more, last), set(&[&gone, "delete w", "delete a", row]), "{last}");
+    }
+}

@@ -5,6 +5,7 @@
 mod after;
 mod by_hand;
 mod changed_rules;
+mod classes;
 mod conditions;
 mod contested_services;
 mod controller_flags;

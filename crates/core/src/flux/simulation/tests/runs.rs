@@ -529,3 +529,28 @@ fn a_child_that_a_deleted_parent_may_create_first_may_be_deleted_with_what_it_to
     assert!(action == Action::Recreate && text.contains(first), "{action:?} {text}");
     assert_eq!(row(json!({"deletionPolicy": "Orphan"})).unwrap().0, Action::Keep);
 }
+
+#[test]
+fn a_cluster_scoped_object_that_the_inventory_lists_with_a_namespace_is_pruned_once() {
+    let files = |objects: Vec<Value>| vec![("root/a.yaml", objects)];
+    let role = || cluster_scoped("ClusterRole", "r");
+    let mut cluster = TestCluster::new(&files(vec![role(), cm("a"), cm("b")]));
+    let entry = format!("{NS}_r_rbac.authorization.k8s.io_ClusterRole");
+    let entries = cluster.kustomization("root").content["status"]["inventory"]["entries"].as_array_mut().unwrap();
+    for listed in entries.iter_mut().filter(|listed| listed["id"] == "_r_rbac.authorization.k8s.io_ClusterRole") {
+        listed["id"] = entry.as_str().into();
+    }
+    let kept = files(vec![role(), cm("b")]);
+    assert_eq!(cluster.rows(&kept), set(&["recreate r", "delete a"]));
+    let plan = cluster.plan(&kept);
+    let row = plan.changes().iter().find(|change| &*change.object.id.name == "r").unwrap();
+    assert!(
+        row.reason.text().contains("lists it with the namespace flux-system, so it is pruned once"),
+        "{}",
+        row.reason
+    );
+    assert_eq!(cluster.rows(&files(vec![cm("a"), cm("b")])), set(&["delete r"]));
+    cluster.object("r").annotations = [("kustomize.toolkit.fluxcd.io/prune", "disabled")].into_iter().collect();
+    let protected = files(vec![annotated(role(), "prune", "disabled"), cm("b")]);
+    assert_eq!(cluster.rows(&protected), set(&["delete a"]));
+}

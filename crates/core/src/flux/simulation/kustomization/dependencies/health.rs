@@ -3,14 +3,15 @@
 //! A health check comes after the pruning, and fails if an object does not exist or does not become healthy in time. Source:
 //! docs/reference/kustomize-controller.md 7.2, and kstatus of fluxcd/cli-utils v1.2.2 for the state of each kind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::flux::health_exprs::expr_of;
+use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::affected_owner::Readiness;
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
-use crate::flux::simulation::model::facts::refused_deletions::failing_deletion;
+use crate::flux::simulation::model::facts::refused_deletions::{failing_deletion, reads_types_anew};
 use crate::flux::simulation::model::held_deletions::held_deletion;
 use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassId, PassOutcome, SimulationEvent};
 use crate::flux::simulation::model::owner_names::owner_id;
@@ -20,6 +21,7 @@ use crate::flux::simulation::schedule::consequences::Consequences;
 use crate::flux::simulation::schedule::dependency_order::waits_for;
 use crate::flux::simulation::schedule::outcomes::FinalState;
 use crate::flux::spec::NamespacedName;
+use crate::flux::stages::{Stage, stage};
 use crate::kubernetes::object::{ObjectId, is_of_kubernetes};
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
 use crate::plan::{Reason, ReasonCode};
@@ -72,6 +74,7 @@ impl Health<'_, '_> {
         match &last.outcome {
             PassOutcome::Applied(_) => {
                 failing_deletion(state, node).is_some()
+                    || self.unmatched_deletion(node).is_some()
                     || self.obstacle(node, node.passes.len() - 1).is_some()
                     || last.condition.is_some()
             }
@@ -126,6 +129,30 @@ impl Health<'_, '_> {
         possible
     }
 
+    /// Returns an obstacle if a Kustomization may fail to prune, because the definition of an object goes first: a controller that reads
+    /// the API types anew finds no such kind then, which is an error (`Delete` in manager_delete.go of fluxcd/pkg/ssa v0.76.2; observed).
+    pub(super) fn unmatched_deletion(self, node: &Node) -> Option<Obstacle> {
+        let (state, consequences) = (self.state, self.consequences);
+        let (number, pass) = (node.passes.len().checked_sub(1)?, node.last_pass()?);
+        if !reads_types_anew(state, pass) {
+            return None;
+        }
+        let prune = SimulationEvent::Prune(PassId { node: node.id.clone(), number });
+        let goes_first = |definition: &ObjectId| {
+            let Some(outcomes) = consequences.outcomes.get(definition) else {
+                return consequences.cascaded.contains_key(definition);
+            };
+            outcomes.may_end_as(FinalState::Deleted)
+                && !outcomes.deletions.iter().all(|it| *it == prune || consequences.order.precedes(&prune, it))
+        };
+        let mut pruned = node.inventory.iter().filter(|id| node.prunes(pass, id));
+        let (id, definition) = pruned.find_map(|id| {
+            let definition = definition_of(state, id).filter(|it| state.is_live(it) && goes_first(it))?;
+            Some((id, definition))
+        })?;
+        Some(Obstacle::possible(format!("which may fail to delete {id}, because {definition} may be deleted before")))
+    }
+
     /// Returns the other Kustomizations that a pass checks.
     fn checked_kustomizations(self, key: &NamespacedName, pass: &Pass, checked: &[ObjectId]) -> Vec<NamespacedName> {
         let objects = pass.applied_objects().into_iter().flatten();
@@ -171,6 +198,9 @@ impl Health<'_, '_> {
                 }
                 if let Some(obstacle) = self.obstacle_of(child, child.passes.len() - 1, seen) {
                     return if obstacle.is_certain { certain(&obstacle.clause) } else { possible(&obstacle.clause) };
+                }
+                if let Some(obstacle) = self.unmatched_deletion(child) {
+                    return possible(&obstacle.clause);
                 }
                 let condition = last.condition.as_ref()?;
                 possible(&format!("of which it is not known if it applies: {}", condition.detail))
@@ -285,7 +315,7 @@ fn has_state(state: &State<'_>, pass: &Pass, id: &ObjectId) -> bool {
 }
 
 /// Returns the entry of `spec.healthCheckExprs` by which a pass decides the health of an object.
-fn health_expr<'p>(pass: &'p Pass, id: &ObjectId) -> Option<&'p Value> {
+pub(super) fn health_expr<'p>(pass: &'p Pass, id: &ObjectId) -> Option<&'p Value> {
     expr_of(pass.spec.value(), &id.group_kind())
 }
 
@@ -342,6 +372,11 @@ pub(crate) fn is_healthy_at_once(id: &ObjectId) -> bool {
     is_of_kubernetes(&id.group) && !WITH_STATE.contains(&&*id.kind)
 }
 
+/// Returns true for a class of a kind for whose health its own run may wait before it applies anything else.
+pub(super) fn is_class_with_state(id: &ObjectId) -> bool {
+    stage(id, &BTreeSet::new()) == Stage::Classes && !is_healthy_at_once(id)
+}
+
 /// The health for which others wait.
 pub(crate) struct AwaitedHealth {
     /// Kustomizations that check it.
@@ -359,15 +394,19 @@ impl AwaitedHealth {
         Self { owners, checked }
     }
 
-    /// Returns true if others may wait for the health of an object that a Kustomization applies.
+    /// Returns true if others may wait for the health of an object that a Kustomization applies, or it does so itself.
     pub(crate) fn concerns(&self, owner: &NamespacedName, id: &ObjectId) -> bool {
-        self.owners.contains(owner) || self.checked.contains(id)
+        self.owners.contains(owner) || self.checked.contains(id) || is_class_with_state(id)
     }
 
     /// Returns the Kustomizations that apply such objects.
     pub(crate) fn appliers<'s>(&'s self, state: &'s State<'_>) -> BTreeSet<&'s NamespacedName> {
         let by_name = self.checked.iter().flat_map(|id| state.nodes.applying(id)).map(|node| &node.id.key);
-        self.owners.iter().chain(by_name).collect()
+        let of_classes = state.nodes.iter().filter(|node| {
+            let mut applied = node.passes.iter().filter_map(Pass::applied_objects).flat_map(BTreeMap::keys);
+            applied.any(is_class_with_state)
+        });
+        self.owners.iter().chain(by_name).chain(of_classes.map(|node| &node.id.key)).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 7.2.
 
+pub(crate) mod classes;
 pub(crate) mod health;
 
 use std::cell::OnceCell;
@@ -109,6 +110,19 @@ impl Dependant<'_, '_> {
         self.unhealthy_dependency(node, node.passes.len() - 1)
             .or_else(|| uncertain_dependency(node))
             .or_else(|| unpruned_dependency(self.state, node))
+            .or_else(|| self.unmatched_dependency(node))
+    }
+
+    fn health(&self) -> Health<'_, '_> {
+        let Self { state, consequences, .. } = *self;
+        Health { state, consequences }
+    }
+
+    /// Returns a blocker if a dependency may never become ready, because it may fail to prune an object whose kind is gone.
+    fn unmatched_dependency(&self, node: &Node) -> Option<Blocker> {
+        let Obstacle { clause, .. } = self.health().unmatched_deletion(node)?;
+        let detail = format!("it applies only if {}, {clause}, becomes ready", owner_id(&node.id.key));
+        Some(Blocker::possible(ReasonCode::DependencyNotReady, detail))
     }
 
     /// Returns the blocker of a dependency that the change suspends, if it can reconcile the new revision before that.
@@ -127,8 +141,7 @@ impl Dependant<'_, '_> {
 
     /// Returns a blocker if the health check in a pass of a dependency fails, or may fail.
     fn unhealthy_dependency(&self, node: &Node, number: usize) -> Option<Blocker> {
-        let Self { state, consequences, .. } = *self;
-        let Obstacle { clause, is_certain } = Health { state, consequences }.obstacle(node, number)?;
+        let Obstacle { clause, is_certain } = self.health().obstacle(node, number)?;
         let name = owner_id(&node.id.key);
         let detail = if is_certain {
             format!("it depends on {name}, {clause}")

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::flux::simulation::model::node::{Node, NodeId, PassOutcome, Unserved};
+use crate::flux::simulation::model::node::{Node, NodeId, Pass, PassOutcome, Unserved};
 use crate::flux::simulation::model::refusals::DeletionRefusal;
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::NamespacedName;
@@ -50,11 +50,10 @@ pub(crate) fn failing_deletion(state: &State<'_>, node: &Node) -> Option<String>
     if node.deletion.is_none() && !state.input.features.retries_deletions {
         return None;
     }
-    // The API types are read anew for a service account and for another cluster, and an unknown one is an error. So is a
-    // version of a built-in kind, which was never served while the controller ran.
+    // An unknown API type is an error where they are read anew. So is a version of a built-in kind, which was never served while the
+    // controller ran.
     let last_spec = node.last_pass().map(|pass| &pass.spec);
-    let reads_types =
-        last_spec.is_some_and(|spec| spec.is_remote() || state.input.flags.service_account(spec).is_some());
+    let reads_types = node.last_pass().is_some_and(|last| reads_types_anew(state, last));
     let mut unserved = node
         .unserved
         .iter()
@@ -74,6 +73,11 @@ pub(crate) fn failing_deletion(state: &State<'_>, node: &Node) -> Option<String>
             && !was_pruned_before(state, node, refusal)
     });
     failing.next().map(|refusal| format!("the server refuses to delete {}: {}", refusal.id, refusal.message))
+}
+
+/// Returns true if a run reads the API types anew, for a service account or for another cluster, instead of remembering them.
+pub(crate) fn reads_types_anew(state: &State<'_>, pass: &Pass) -> bool {
+    pass.spec.is_remote() || state.input.flags.service_account(&pass.spec).is_some()
 }
 
 /// Returns the failure of a run that deletes a live Kustomization by force, if the finalizer of that one fails: the run waits

@@ -9,7 +9,6 @@ use super::effective_fields::differing_parts;
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::build::objects::data::{Data, DataRef, Lookup};
-use crate::flux::build::objects::query::{ClusterQuery, ObjectQuery, QueryAnswer};
 use crate::flux::build::sops::content_without_recipients;
 use crate::flux::controller_flags::ControllerFlags;
 use crate::flux::simulation::kustomization::derivation::Derivation;
@@ -139,18 +138,7 @@ impl<'d, 'r, 'a> Comparison<'d, 'r, 'a> {
     ///
     /// Fails if the answer is missing.
     pub(crate) fn content(&mut self, id: &ObjectId, api_version: &str) -> Asked<Option<&'r Value>> {
-        let ObjectId { kind, namespace, name, .. } = id;
-        let (kind, namespace, name) = (kind.to_string(), namespace.to_string(), name.to_string());
-        let query = ObjectQuery { api_version: api_version.to_owned(), kind, namespace, name };
-        let query = ClusterQuery { cluster: id.cluster.clone(), query };
-        match self.derivation.answers.queries.get(&query) {
-            Some(QueryAnswer::Found(content)) => Ok(Some(content)),
-            Some(QueryAnswer::Missing | QueryAnswer::Unreadable(_)) => Ok(None),
-            None => {
-                self.derivation.needs.queries.insert(query);
-                Err(Interrupt::Missing)
-            }
-        }
+        self.derivation.content(id, api_version).ok_or(Interrupt::Missing)
     }
 
     /// Returns true if an object is created, or a manifest of it is another one than was applied last.

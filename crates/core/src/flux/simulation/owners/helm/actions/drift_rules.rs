@@ -8,6 +8,7 @@ use crate::flux::apply::ignore_rules::{IgnoreTarget, paths_of};
 use crate::helm::rendered::Rendered;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, list_at, text_at, texts_at};
 use crate::ownership::schemes::flux_helmrelease::DRIFT;
+use crate::text::is_same_folded;
 
 /// Path of a rule for the whole object.
 const WHOLE_OBJECT: &str = "";
@@ -35,7 +36,7 @@ pub(crate) fn is_marked(live: &ObjectMetadata) -> bool {
 }
 
 fn has_mark<'m>(mut metadata: impl Iterator<Item = (&'m str, &'m str)>) -> bool {
-    metadata.any(|(key, value)| key == DRIFT && value.eq_ignore_ascii_case("disabled"))
+    metadata.any(|(key, value)| key == DRIFT && is_same_folded(value, "disabled"))
 }
 
 /// Returns the JSON pointers of the fields of an object whose drift helm-controller overlooks.
