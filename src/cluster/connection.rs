@@ -49,6 +49,8 @@ pub struct Cluster {
     warnings: Arc<Warnings>,
     /// Warnings that are kept of the answers.
     warning_filter: WarningFilter,
+    /// Names of objects in addresses are not written to the log and to messages.
+    hides_names: bool,
     /// The credentials impersonate another user, by --as or the kubeconfig.
     pub(crate) impersonates: bool,
     /// User to impersonate in every request.
@@ -89,6 +91,7 @@ impl Cluster {
             in_flight: Arc::new(Semaphore::new(if prepared.on_loopback { IN_FLIGHT_ON_LOOPBACK } else { IN_FLIGHT })),
             warnings: Arc::default(),
             warning_filter: WarningFilter::All,
+            hides_names: false,
             impersonates: prepared.impersonates,
             acting_as: None,
         })
@@ -109,6 +112,7 @@ impl Cluster {
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT)),
             warnings: Arc::default(),
             warning_filter: WarningFilter::All,
+            hides_names: false,
             impersonates: false,
             acting_as: None,
         }
@@ -169,6 +173,11 @@ impl Cluster {
         Self { warning_filter: WarningFilter::Nothing, ..self.clone() }
     }
 
+    /// Returns the same connection for requests about objects whose names can derive from a Secret.
+    pub(crate) fn without_names(&self) -> Self {
+        Self { hides_names: true, ..self.clone() }
+    }
+
     /// Returns the same connection as another user. The API server refuses every request if the user may not impersonate.
     pub(crate) fn impersonating(&self, user: &str) -> Self {
         Self { acting_as: Some(user.to_owned()), ..self.clone() }
@@ -194,8 +203,13 @@ impl Cluster {
             request.headers_mut().insert("impersonate-user", user);
         }
         let takes_any_content = request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "*/*");
-        let asked = format!("{} {}", request.method(), request.uri().path());
-        let (started, line) = (Instant::now(), format!("{} {}{}", request.method(), self.server, request.uri()));
+        let (method, uri) = (request.method(), request.uri());
+        let (path, place) = match self.hides_names {
+            true => (unnamed(uri.path()), unnamed(uri.path())),
+            false => (uri.path().to_owned(), uri.to_string()),
+        };
+        let asked = format!("{method} {path}");
+        let (started, line) = (Instant::now(), format!("{method} {}{place}", self.server));
         let send = self.client.send(request.map(kube::client::Body::from));
         let answer = self.in_time(send).await?.map_err(|error| Failure::of_transport(&self.host, &error))?;
         let (parts, body) = answer.into_parts();
@@ -236,5 +250,33 @@ impl Cluster {
     /// Returns the server's warnings since the last call, without duplicates. Untrusted: escape them before printing.
     pub fn take_warnings(&self) -> Vec<String> {
         self.warnings.take()
+    }
+}
+
+/// Returns the path of a request with `*` in place of each name, such as `/api/v1/namespaces/*/secrets/*`.
+fn unnamed(path: &str) -> String {
+    // A group has a version behind it.
+    let before = if path.starts_with("/apis/") { 4 } else { 3 };
+    let segments = path.split('/').enumerate();
+    let shown = segments.map(|(at, segment)| if at > before && (at - before) % 2 == 1 { "*" } else { segment });
+    shown.collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_without_names_tell_what_was_asked_for() {
+        let rows = [
+            ("/api/v1/namespaces/shop/secrets/db", "/api/v1/namespaces/*/secrets/*"),
+            ("/api/v1/namespaces/shop/secrets", "/api/v1/namespaces/*/secrets"),
+            ("/apis/apps/v1/namespaces/shop/statefulsets/db", "/apis/apps/v1/namespaces/*/statefulsets/*"),
+            ("/apis/a.io/v1/widgets/db", "/apis/a.io/v1/widgets/*"),
+            ("/version", "/version"),
+        ];
+        for (path, expected) in rows {
+            assert_eq!(unnamed(path), expected);
+        }
     }
 }

@@ -208,7 +208,7 @@ fn standard_error_shows_no_value_at_any_verbosity() {
         for form in &forms {
             assert!(!run.stdout.contains(form) && !run.stderr.contains(form), "{format}: {form}: {run}");
         }
-        assert!(run.stderr.contains("secrets/vars"), "{format}: the Secret is read, and -v 9 shows requests: {run}");
+        assert!(run.stderr.contains("secrets/*: 200"), "{format}: the Secret is read, and -v 9 shows requests: {run}");
         if !["name", "sarif", "junit", "gitlab"].contains(&format) {
             assert!(run.stdout.contains(open), "{format}: {run}");
             assert!(run.stdout.contains("??????????"), "{format}: {run}");

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::alarm::{Alarm, AlarmCode, Remedy};
 use super::grave::{AllowedKinds, GraveKind};
-use super::{Action, Change, EmptiedFile, Outcome, Plan, Reason, ReasonCode};
+use super::{Action, Actor, Change, EmptiedFile, Outcome, Plan, Reason, ReasonCode};
 use crate::kubernetes::object::ObjectId;
 use crate::ownership::index::{Index, Owner};
 use crate::ownership::{Members, OwnerId, OwnerStatus};
@@ -86,7 +86,7 @@ const NAMED_OF_ONE_NEED: usize = 3;
 /// which comes after that of the owner that causes it: a hundred applications must not hide one mistyped path.
 pub(crate) fn check_preview(plan: &Plan, index: &Index<'_>, limits: &Limits) -> Vec<Alarm> {
     let (mut emptied, mut shrunk, mut deleted) = (vec![], vec![], vec![]);
-    let losses = lost_by_owner(plan);
+    let losses = lost_by_owner(plan, index);
     for (owner, lost) in &losses {
         let members = index.owner(owner).map(|owner| &owner.members);
         let Some(Members::Listed(recorded) | Members::Remote(recorded)) = members else { continue };
@@ -250,8 +250,14 @@ fn not_allowed(plan: &Plan, limits: &Limits) -> Option<Alarm> {
 }
 
 /// Number of objects that each owner loses for good.
-fn lost_by_owner(plan: &Plan) -> BTreeMap<&OwnerId, usize> {
-    count_by_owner(plan.deletions().filter(|change| change.action == Action::Delete))
+/// Returns how many objects each owner loses. What the garbage collector deletes is lost if the owner lists it: others are
+/// not among what its share is counted of.
+fn lost_by_owner<'p>(plan: &'p Plan, index: &Index<'_>) -> BTreeMap<&'p OwnerId, usize> {
+    let is_listed = |change: &Change, owner| index.recorded_by(&change.object.id).contains(owner);
+    let is_own = |change: &&Change| {
+        change.by != Actor::GarbageCollector || change.owner.as_ref().is_none_or(|owner| is_listed(change, owner))
+    };
+    count_by_owner(plan.deletions().filter(|change| change.action == Action::Delete).filter(is_own))
 }
 
 fn count_by_owner<'p>(changes: impl Iterator<Item = &'p Change>) -> BTreeMap<&'p OwnerId, usize> {
@@ -290,9 +296,11 @@ fn cause(plan: &Plan, owner: &OwnerId) -> String {
         // Remarks are about the object.
         let reason = Reason { remarks: vec![], ..change.reason.clone() }.text();
         match &change.cause {
-            Some(cause) => return format!(": {cause} is deleted"),
-            None if !reason.is_empty() => return format!(": {reason}"),
-            None => {}
+            Some(cause) if plan.deletions().any(|deleted| deleted.object.id == *cause) => {
+                return format!(": {cause} is deleted");
+            }
+            _ if !reason.is_empty() => return format!(": {reason}"),
+            _ => {}
         }
     }
     String::new()
@@ -306,7 +314,7 @@ mod tests {
     use crate::kubernetes::references::{StillReferenced, User};
     use crate::kubernetes::referrer::Usage;
     use crate::kubernetes::snapshot::{ClusterIdentity, Snapshot};
-    use crate::plan::{Actor, Outcome, OwnerOutcome, PinnedObject};
+    use crate::plan::{Outcome, OwnerOutcome, PinnedObject};
     use crate::testing;
 
     fn owner() -> OwnerId {
@@ -437,6 +445,22 @@ mod tests {
             change.reason.remarks.push("still needed: deployment.apps/web -n n mounts it".to_owned());
         });
         assert_eq!(cause(&plan, &owner()), "", "what needs an object is not why its owner loses it");
+    }
+
+    #[test]
+    fn claims_of_a_set_that_shrinks_are_no_share_of_its_owner_and_no_deletion_of_it() {
+        let snapshot = cluster(1);
+        let mut plan = Plan::new(ClusterIdentity::default());
+        plan.add_changes((0..3).map(|number| {
+            let id = ObjectId::new("", "PersistentVolumeClaim", "n", &format!("data-db-{number}"));
+            let object = PinnedObject { id, uid: number.to_string(), resource_version: "1".to_owned() };
+            let by = Actor::GarbageCollector;
+            let change = Change::new(Action::Delete, object, Some(owner()), by, ReasonCode::ScaledDown);
+            Change { cause: Some(ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", "n", "apps")), ..change }
+        }));
+        let alarms = check_preview(&plan, &Index::build(&snapshot), &Limits::default());
+        assert_eq!(alarms.iter().map(|alarm| alarm.code).collect::<Vec<_>>(), [AlarmCode::NotAllowed]);
+        assert_eq!(cause(&plan, &owner()), "");
     }
 
     #[test]

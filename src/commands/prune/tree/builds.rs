@@ -122,7 +122,7 @@ impl Builds<'_> {
         match &self.cluster {
             _ if reference.is_secret() && !self.secrets.contains(reference) => Lookup::NotRead,
             _ if self.snapshot.lacks(&reference.id()) => Lookup::Missing,
-            Some(cluster) => look_up(cluster, reference).await,
+            Some(cluster) => look_up(&cluster.without_names(), reference).await,
             None => match self.snapshot.resource(&reference.id()) {
                 Some(recorded) => Lookup::Found(Data::read(&recorded.content)),
                 None if reference.is_secret() => {
@@ -140,7 +140,7 @@ impl Builds<'_> {
         let cluster = query.cluster.as_ref().map_or(self.cluster.as_ref(), |name| self.spokes.get(name));
         let types = self.snapshot.of_cluster(query.cluster.as_ref()).map_or(&[][..], |snapshot| &snapshot.types);
         match cluster {
-            Some(cluster) => answer_query(cluster, types, &query.query).await,
+            Some(cluster) => answer_query(&cluster.without_names(), types, &query.query).await,
             None => QueryAnswer::Unreadable("a snapshot does not hold it: plan with the cluster".to_owned()),
         }
     }
@@ -150,7 +150,7 @@ impl Builds<'_> {
         let cluster = query.cluster.as_ref().map_or(self.cluster.as_ref(), |name| self.spokes.get(name));
         let types = self.snapshot.of_cluster(query.cluster.as_ref()).map_or(&[][..], |snapshot| &snapshot.types);
         match cluster {
-            Some(cluster) => read_records(cluster, types, query).await,
+            Some(cluster) => read_records(&cluster.without_names(), types, query).await,
             None => RecordsAnswer::NotRecorded,
         }
     }

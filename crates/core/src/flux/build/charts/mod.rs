@@ -5,8 +5,10 @@
 pub mod archive;
 pub(crate) mod lookups;
 mod numbers;
+mod order;
 pub mod random;
 pub mod remote;
+mod root;
 mod schema;
 pub mod stored_artifact;
 pub mod templates;

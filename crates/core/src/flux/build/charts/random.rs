@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::tokens::{action_length, is_word, token_length};
+use super::order::is_unsorted;
+use super::root::is_used_as_a_whole;
+use super::tokens::{Token, actions, first_word, is_word, words};
 use crate::bounds::TEMPLATE_STEPS;
 
 /// Functions whose results differ, with the function of each seed in their place; none for those whose results differ
@@ -169,17 +171,6 @@ enum Taint {
     Changed,
 }
 
-/// A token of an action.
-#[derive(Clone, Copy)]
-enum Token<'t> {
-    Word(&'t str),
-    Quoted(&'t str),
-    Open,
-    Close,
-    Assign,
-    Other,
-}
-
 /// Variables, named templates and keys that may be random.
 #[derive(Default)]
 struct Tainted(BTreeMap<String, Taint>);
@@ -217,7 +208,8 @@ pub(crate) fn randomness<'t>(texts: impl Iterator<Item = &'t str>) -> Randomness
     let texts: Vec<Vec<Vec<Token<'t>>>> = texts.map(actions).collect();
     let mut tokens = texts.iter().flatten().flatten();
     if !tokens.any(|token| matches!(token, Token::Word(word) if is_random(word))) {
-        return Randomness::None;
+        let differs = texts.iter().flatten().any(|action| is_unsorted(action)) || is_used_as_a_whole(&texts);
+        return if differs { Randomness::InTexts } else { Randomness::None };
     }
     let (mut tainted, mut steps) = (Tainted::default(), 0);
     loop {
@@ -297,52 +289,6 @@ fn spread(tainted: &mut Tainted, text: usize, action: &[Token<'_>], taint: Taint
     has_grown
 }
 
-fn words<'a, 't>(action: &'a [Token<'t>]) -> impl Iterator<Item = &'t str> + 'a {
-    action.iter().filter_map(|token| match token {
-        Token::Word(word) => Some(*word),
-        _ => None,
-    })
-}
-
-fn first_word<'t>(action: &[Token<'t>]) -> Option<&'t str> {
-    match action.first() {
-        Some(Token::Word(word)) => Some(word),
-        _ => None,
-    }
-}
-
-/// Returns the tokens of each action of a text, without spaces and comments.
-fn actions(text: &str) -> Vec<Vec<Token<'_>>> {
-    let (mut found, mut rest) = (vec![], text);
-    while let Some(start) = rest.find("{{") {
-        let length = action_length(&rest[start..]);
-        found.push(tokens(&rest[start..start + length]));
-        rest = &rest[start + length..];
-    }
-    found
-}
-
-fn tokens(action: &str) -> Vec<Token<'_>> {
-    let inside = action.trim_start_matches("{{").trim_end_matches("}}");
-    let begun = inside.strip_prefix('-').unwrap_or(inside);
-    let (mut found, mut rest) = (vec![], begun.strip_suffix('-').unwrap_or(begun));
-    while let Some(first) = rest.chars().next() {
-        let length = if is_word(first) { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) } else { token_length(rest) };
-        let (token, after) = rest.split_at(length);
-        match first {
-            _ if is_word(first) => found.push(Token::Word(token)),
-            '"' | '`' => found.push(Token::Quoted(token.trim_matches(['"', '`']))),
-            '(' => found.push(Token::Open),
-            ')' => found.push(Token::Close),
-            '=' => found.push(Token::Assign),
-            _ if first.is_whitespace() || token.starts_with("/*") => {}
-            _ => found.push(Token::Other),
-        }
-        rest = after;
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,7 +299,10 @@ mod tests {
 
     #[test]
     fn random_texts_are_content_until_something_looks_at_them() {
-        let rows: [(&[&str], Randomness); 19] = [
+        let rows: [(&[&str], Randomness); 22] = [
+            (&["{{ keys .Values.a | first }}"], Randomness::InTexts),
+            (&["{{ keys .Values.a | sortAlpha | first }}"], Randomness::None),
+            (&["{{ if contains \"a\" (toJson .) }}x{{ end }}"], Randomness::InTexts),
             (&["{{ if lt (date \"2006\" \"x\") \"2027\" }}x{{ end }}"], Randomness::InDecisions),
             (&["{{ if lt (htmlDate \"x\") \"2027\" }}x{{ end }}"], Randomness::InDecisions),
             (&["{{ .Values.now }}{{/* randAlpha */}}{{ \"uuidv4\" }}"], Randomness::None),

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use super::archive::ChartFiles;
 use super::lookups::{self, LOOKUP, Lookups};
+use super::order;
 use super::random::{Seed, alternatives};
+use super::root::other_capabilities;
 use super::tokens::{action_length, is_word, quoted_length, token_length};
 use crate::bounds::TEMPLATE_DEPTH;
 
@@ -48,14 +50,17 @@ impl ClusterValues {
     pub(crate) fn applied_to(&self, files: &ChartFiles) -> Result<ChartFiles, String> {
         let mut applied = ChartFiles::new();
         let mut texts = files.values().filter_map(|content| std::str::from_utf8(content).ok());
-        let revision = if texts.any(computes_fields) { self.sets_revision() } else { String::new() };
+        let mut first = if texts.any(computes_fields) { self.sets_revision() } else { String::new() };
+        if self.is_second() {
+            first.push_str(&other_capabilities(&self.api_versions));
+        }
         for (at, content) in files {
             let changed = match std::str::from_utf8(content) {
                 Ok(text) if text.contains("{{") => {
                     let text = self.applied_to_text(text).map_err(|what| {
                         format!("{at} of its chart uses {what}, whose value in the cluster is not known here")
                     })?;
-                    let first = if is_template(at) { &*revision } else { "" };
+                    let first = if is_template(at) { &*first } else { "" };
                     Arc::from(format!("{first}{text}").into_bytes())
                 }
                 _ => content.clone(),
@@ -68,9 +73,14 @@ impl ClusterValues {
              the cluster serves metrics.k8s.io\" -}}}}{{{{- end -}}}}\
              {{{{- if has . (list{versions}) -}}}}true{{{{- end -}}}}{{{{- end -}}}}\n"
         );
-        let own = [has, lookups::template(&self.lookups), tpl_template(), Seed::templates()].concat();
+        let own = [has, lookups::template(&self.lookups), tpl_template(), Seed::templates()].concat()
+            + &order::templates(self.is_second());
         applied.insert(FILE.to_owned(), own.into_bytes().into());
         Ok(applied)
+    }
+
+    fn is_second(&self) -> bool {
+        self.seed == Seed::Second
     }
 
     /// Returns an action without output that gives the release its revision. The templates of a chart share it, so a
@@ -87,7 +97,14 @@ impl ClusterValues {
         while let Some(start) = rest.find("{{") {
             changed.push_str(&rest[..start]);
             let length = action_length(&rest[start..]);
-            self.add_action(&rest[start..start + length], 0, &mut changed)?;
+            let (before, action) = (changed.len(), &rest[start..start + length]);
+            self.add_action(action, 0, &mut changed)?;
+            if changed[before..].contains(order::VARIABLE) {
+                if action.trim_start_matches(['{', '-']).trim_start().starts_with("else") {
+                    return Err("values in an else".to_owned());
+                }
+                changed.insert_str(before, &order::declaration(action));
+            }
             rest = &rest[start + length..];
         }
         changed.push_str(rest);
@@ -107,6 +124,15 @@ impl ClusterValues {
             if let Some(count) = operands_of(token) {
                 let (operands, length) = operands(after, count).ok_or_else(|| format!("{token} in a pipeline"))?;
                 self.add_call(token, &operands, depth, changed)?;
+                rest = &after[length..];
+                continue;
+            }
+            if order::is_listing(token) {
+                let length = order::operands_length(after);
+                let (function, end) = order::replaced(token, self.is_second());
+                changed.push_str(function);
+                self.add_action(&after[..length], depth + 1, changed)?;
+                changed.push_str(&end);
                 rest = &after[length..];
                 continue;
             }
@@ -216,10 +242,11 @@ fn operands_of(function: &str) -> Option<usize> {
 fn tpl_template() -> String {
     // The parts of an action: text in quotes, and everything else that does not end it.
     let parts = r#"(?:"(?:\\.|[^"\\])*"|\x60[^\x60]*\x60|'(?:\\.|[^'\\])*'|[^"'\x60}]|\}[^}])*?"#;
-    let functions = format!(r#"[^\w.$"\x60](?:lookup|tpl|{})[^\w"\x60]"#, alternatives());
+    let functions = format!(r#"[^\w.$"\x60](?:lookup|tpl|values|{})[^\w"\x60]"#, alternatives());
+    let unsorted = r#"[^\w.$"\x60]keys(?:\s+(?:\([^()]*\)|[^\s()|}]+))*\s*(?:\)|-?\}|\|\s*[^\ss])"#;
     let fields = r"\.(?:Release\.Revision|APIVersions|HelmVersion)\b";
     let defined = r#"\{\{-?\s*(?:define|block)\s*["\x60][^"\x60]*(?:kubectl-gitops|\\)"#;
-    let pattern = format!(r"\{{\{{{parts}(?:{functions}|{fields})|{defined}");
+    let pattern = format!(r"\{{\{{{parts}(?:{functions}|{unsorted}|{fields})|{defined}");
     format!(
         "{{{{- define \"{TPL}\" -}}}}{{{{- if regexMatch `{pattern}` (toString (index . 0)) -}}}}\
          {{{{- fail \"{NOT_KNOWN}it composes a template while it is rendered, which calls what only the cluster knows\" -}}}}\
@@ -312,6 +339,16 @@ mod tests {
                 "{{ include \"kubectl-gitops.tpl\" (list (include \"kubectl-gitops.tpl\" (list `a` .)) $ctx) }}",
             ),
             ("{{ .Values.tpl }}{{ .now }}{{ randInt 0 5 }}", "{{ .Values.tpl }}{{ .now }}{{ max 0 5 }}"),
+            (
+                "{{- first (keys .a) | quote -}}{{ .b | keys }}",
+                "{{- first (keys .a | sortAlpha | include \"kubectl-gitops.turned\" | fromJsonArray) | quote -}}\
+                 {{ .b | keys | sortAlpha | include \"kubectl-gitops.turned\" | fromJsonArray }}",
+            ),
+            (
+                "a {{- range values (index .a 1) }}",
+                "a {{- $kubectlGitops := dict }}{{- range list (index .a 1) | set $kubectlGitops \"in\" | \
+                 include \"kubectl-gitops.values\" | default $kubectlGitops.out }}",
+            ),
             ("{{ .Values.Revision }}{{ unended", "{{ .Values.Revision }}{{ unended"),
             ("{{ .Capabilities.KubeVersion.Minor }}", "{{ .Capabilities.KubeVersion.Minor }}"),
         ];
@@ -349,6 +386,7 @@ mod tests {
             refused(Some("v1"), &format!("{{{{- {text} -}}}}{{{{ end }}}}"));
         }
         assert_eq!(refused(Some("v1"), "{{ . | tpl .Values.a }}"), "tpl in a pipeline");
+        assert_eq!(refused(Some("v1"), "{{- else if values .a }}"), "values in an else");
         assert_eq!(refused(Some("v1"), "{{ .x | lookup \"v1\" \"Pod\" . }}"), "lookup in a pipeline");
         let unread = ClusterValues { api_versions: BTreeSet::new(), ..values(None) };
         assert!(unread.applied_to_text("{{ .Capabilities.APIVersions.Has \"v1\" }}").is_err());

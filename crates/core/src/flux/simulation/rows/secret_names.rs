@@ -13,7 +13,7 @@ use crate::flux::build::objects::undecrypted::UNKNOWN;
 use crate::flux::build::substitute::data_references;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::state::State;
-use crate::kubernetes::object::ObjectId;
+use crate::kubernetes::object::{ObjectId, ObjectMetadata};
 use crate::ownership::Members;
 use crate::plan::mask::SecretMask;
 
@@ -45,6 +45,10 @@ pub(crate) fn secret_mask(state: &State<'_>) -> SecretMask {
             hidden.push((id, shown));
         }
     }
+    for (id, shown) in named_after(state, &hidden) {
+        public.remove(&*id.name);
+        hidden.push((id, Cow::Owned(shown)));
+    }
     hidden.extend(private.iter().map(|object| (&object.id, Cow::Borrowed(object.shown_id()))));
     let mut mask = SecretMask::default();
     for (id, shown) in hidden {
@@ -57,6 +61,41 @@ pub(crate) fn secret_mask(state: &State<'_>) -> SecretMask {
     }
     values.into_iter().for_each(|value| mask.add_value(value));
     mask
+}
+
+/// Returns the live objects that Kubernetes named after one of these, as they are written: claims of StatefulSets, and dependents.
+fn named_after<'s>(state: &State<'s>, hidden: &[(&'s ObjectId, Cow<'_, ObjectId>)]) -> Vec<(&'s ObjectId, ObjectId)> {
+    let names: HashMap<(&str, &str), &str> = hidden
+        .iter()
+        .filter(|(id, shown)| id.name != shown.name)
+        .map(|(id, shown)| ((&*id.namespace, &*id.name), &*shown.name))
+        .collect();
+    if names.is_empty() {
+        return vec![];
+    }
+    let direct: HashSet<&ObjectId> = hidden.iter().map(|(id, _)| *id).collect();
+    let objects = state.input.snapshot.clusters().flat_map(|(_, cluster)| &cluster.objects);
+    let dependents = objects.filter(|object| {
+        let is_made = !object.owner_references.is_empty() || object.id.is("", "PersistentVolumeClaim");
+        is_made && !direct.contains(&object.id)
+    });
+    let found = dependents.filter_map(|ObjectMetadata { id, .. }| {
+        let part = parts(&id.name).find(|part| names.contains_key(&(&*id.namespace, *part)))?;
+        let shown = id.name.replace(part, names[&(&*id.namespace, part)]);
+        Some((id, ObjectId { name: shown.into(), ..id.clone() }))
+    });
+    found.collect()
+}
+
+/// Returns the parts of a name between any two of its signs, the longest ones of each beginning first.
+fn parts(name: &str) -> impl Iterator<Item = &str> {
+    let is_sign = |c: char| c == '-' || c == '.';
+    let begins = std::iter::once(0).chain(name.match_indices(is_sign).map(|(at, _)| at + 1));
+    begins.flat_map(move |begin| {
+        let rest = &name[begin..];
+        let ends = std::iter::once(rest.len()).chain(rest.rmatch_indices(is_sign).map(|(at, _)| at));
+        ends.map(move |end| &rest[..end])
+    })
 }
 
 /// Returns the objects that Kustomizations build and that other owners generate.

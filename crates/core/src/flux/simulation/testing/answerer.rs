@@ -321,8 +321,11 @@ fn rendered(run: &ChartRun) -> Result<ChartOutput, String> {
             return Ok(ChartOutput::Fails("helm fails to render it: a template fails".to_owned()));
         }
         let content = String::from_utf8_lossy(content);
-        let is_own = |(action, _): &(&str, &str)| action.starts_with("{{ $_ := set $.Release ");
-        let content = content.split_once("}}").filter(is_own).map_or(&*content, |(_, content)| content);
+        let is_own = |action: &str| action.starts_with("{{ $_ := set $");
+        let mut content = &*content;
+        while let Some((_, rest)) = content.split_once("}}").filter(|(action, _)| is_own(action)) {
+            content = rest;
+        }
         let replaced = texts.iter().rev().fold(content.to_owned(), |text, (key, value)| {
             with_value(&text, &format!(".Values.{key}"), ["{{", "}}"], value)
         });

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::cluster::{Files, NS, TestCluster, set};
+use super::cluster::{Files, NS, TestCluster, artifact, cm, ks, set};
 use crate::testing::resource_type;
 
 fn stateful_set(replicas: Value, policy: &str) -> Files {
@@ -17,8 +17,10 @@ fn stateful_set(replicas: Value, policy: &str) -> Files {
 
 /// Returns a cluster with a StatefulSet of three replicas, and one claim more.
 fn cluster(policy: &str) -> TestCluster {
-    let files = stateful_set(json!(3), policy);
-    let mut cluster = TestCluster::new(&files);
+    with_claims(TestCluster::new(&stateful_set(json!(3), policy)))
+}
+
+fn with_claims(mut cluster: TestCluster) -> TestCluster {
     for (group, kind, plural) in
         [("apps", "StatefulSet", "statefulsets"), ("", "PersistentVolumeClaim", "persistentvolumeclaims")]
     {
@@ -62,4 +64,26 @@ fn a_stateful_set_that_shrinks_deletes_the_claims_of_its_last_replicas_if_its_po
         ("scaled-down".into(), Some("root"))
     );
     assert_eq!(plan.owners().iter().filter(|row| row.owner.kind == "Kustomization").count(), 1);
+}
+
+#[test]
+fn claims_do_not_tell_a_number_of_replicas_that_comes_from_a_secret() {
+    let files = |replicas: Value| -> Files {
+        let (_, objects) = stateful_set(replicas, "Delete").remove(0);
+        vec![("root/x.yaml", vec![cm("x")]), ("apps/a.yaml", objects)]
+    };
+    let rows = |number: &str| {
+        let before = files(json!(3));
+        let mut cluster = with_claims(TestCluster::new(&before));
+        let metadata = json!({"name": "vars", "namespace": NS});
+        let data = json!({"N": number});
+        cluster.add(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": data}), None);
+        let from = json!({"postBuild": {"substituteFrom": [{"kind": "Secret", "name": "vars"}]}});
+        cluster.apply(&ks("apps", "./apps", from), None, &artifact(&before));
+        cluster.snapshot.normalise();
+        cluster.rows(&files(json!("${N}")))
+    };
+    let all = ["delete? data-db-0", "delete? data-db-1", "delete? data-db-2", "delete? data-db-3"];
+    assert_eq!([rows("1"), rows("2")], [set(&all), set(&all)]);
+    assert_eq!(rows("3"), set(&[]));
 }

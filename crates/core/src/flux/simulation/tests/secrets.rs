@@ -10,6 +10,7 @@ use crate::flux::apply::update::Update;
 use crate::flux::simulation::Preview;
 use crate::flux::simulation::questions::Progress;
 use crate::plan::ReasonCode;
+use crate::testing::resource_type;
 
 /// Returns the rows of a plan as it is shown, as `ACTION KIND/NAME -n NAMESPACE`.
 fn shown(cluster: &TestCluster, after: &Files) -> (Vec<String>, String) {
@@ -258,6 +259,33 @@ fn planned_with_variable(mut cluster: TestCluster, before: &Files, after: &Files
     cluster.snapshot.normalise();
     let (_, text) = shown(&cluster, after);
     text
+}
+
+#[test]
+fn claims_of_a_set_with_a_private_name_are_not_named() {
+    let files = |name: &str, replicas: u8| -> Files {
+        let spec = json!({"replicas": replicas, "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"},
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}}]});
+        let metadata = json!({"name": name, "namespace": NS});
+        let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec});
+        vec![("root/x.yaml", vec![cm("x")]), ("apps/a.yaml", vec![set])]
+    };
+    for (name, is_hidden) in [("db-${VALUE}", true), ("db-hunter2hunter2", false)] {
+        let before = files(name, 3);
+        let mut cluster = TestCluster::new(&before);
+        for (group, kind, plural) in
+            [("apps", "StatefulSet", "statefulsets"), ("", "PersistentVolumeClaim", "persistentvolumeclaims")]
+        {
+            cluster.snapshot.types.push(resource_type(group, kind, plural, true));
+        }
+        let metadata = json!({"name": "data-db-hunter2hunter2-2", "namespace": NS});
+        cluster.add(&json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}), None);
+        cluster.content.insert("db-hunter2hunter2".to_owned(), json!({"spec": {"replicas": 3}}));
+        let text = planned_with_variable(cluster, &before, &files(name, 2));
+        assert!(text.contains("scaled-down"), "{text}");
+        assert_eq!(!text.contains("hunter2"), is_hidden, "{name}: {text}");
+        assert_eq!(text.contains("data-db-??????????-2"), is_hidden, "{name}: {text}");
+    }
 }
 
 #[test]

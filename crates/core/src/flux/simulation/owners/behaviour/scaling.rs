@@ -8,6 +8,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::comparison::{Asked, Comparison};
+use crate::flux::build::objects::BuiltObject;
 use crate::flux::simulation::model::affected_owner::OwnerDeletion;
 use crate::flux::simulation::model::state::State;
 use crate::kubernetes::deletion::cascade::CascadeKind;
@@ -17,16 +18,40 @@ use crate::plan::ReasonCode;
 /// Live claims of the replicas that StatefulSets lose, with the condition of each deletion, for people.
 pub(crate) type ReleasedClaims = BTreeMap<ObjectId, Option<String>>;
 
+/// What a controller applies to a StatefulSet.
+pub(crate) struct Scaling<'m> {
+    id: &'m ObjectId,
+    manifest: &'m Value,
+    /// The number of replicas comes from a Secret.
+    is_private: bool,
+}
+
+impl<'m> Scaling<'m> {
+    pub(crate) fn of_built(built: &'m BuiltObject) -> Self {
+        let is_private = [REPLICAS, START].into_iter().any(|path| built.is_masked_at(path));
+        Self { id: &built.id, manifest: &built.manifest, is_private }
+    }
+
+    pub(crate) fn of_rendered((id, manifest): (&'m ObjectId, &'m Value)) -> Self {
+        Self { id, manifest, is_private: false }
+    }
+}
+
+/// Condition of the deletion of any claim of a StatefulSet that shrinks to a number that is not shown.
+const PRIVATE_NUMBER: &str = "it stays if its replica does: the number of replicas comes from a Secret";
+
 /// Returns the live claims that StatefulSets delete because a controller applies these manifests to them, by the number of replicas
-/// that they have now.
+/// that they have now. Of one that shrinks to a number from a Secret these are all, so that they do not show the number.
 pub(crate) fn released_claims<'m>(
     comparison: &mut Comparison<'_, '_, '_>,
-    applied: impl Iterator<Item = (&'m ObjectId, &'m Value)>,
+    applied: impl Iterator<Item = Scaling<'m>>,
     controller: &str,
 ) -> Asked<ReleasedClaims> {
     let state = comparison.state();
     let mut released = ReleasedClaims::new();
-    for (id, manifest) in applied.filter(|(id, _)| id.is("apps", "StatefulSet") && state.is_live(id)) {
+    for Scaling { id, manifest, is_private } in
+        applied.filter(|scaling| scaling.id.is("apps", "StatefulSet") && state.is_live(scaling.id))
+    {
         if lost_claims(state, id, manifest, None, &ordinals(manifest)).next().is_none() {
             continue;
         }
@@ -39,7 +64,12 @@ pub(crate) fn released_claims<'m>(
         let condition =
             live.is_none().then(|| format!("it stays unless {id} has its replica now, which could not be read"));
         let before = live.map(ordinals);
-        let lost = lost_claims(state, id, manifest, before.as_ref(), &after);
+        let mut lost = lost_claims(state, id, manifest, before.as_ref(), &after).peekable();
+        if is_private && lost.peek().is_some() {
+            let all = lost_claims(state, id, manifest, None, &NO_ORDINALS);
+            released.extend(all.map(|claim| (claim.clone(), Some(PRIVATE_NUMBER.to_owned()))));
+            continue;
+        }
         released.extend(lost.map(|claim| (claim.clone(), condition.clone())));
     }
     Ok(released)
@@ -114,6 +144,7 @@ const DEPENDENT: CascadeKind = CascadeKind::Dependent { owner_in_other_namespace
 /// Number of replicas of a StatefulSet whose manifest has none.
 const DEFAULT: i64 = 1;
 
+const NO_ORDINALS: Range<i64> = 0..0;
 const REPLICAS: &str = "/spec/replicas";
 const START: &str = "/spec/ordinals/start";
 

@@ -27,7 +27,7 @@ use crate::flux::simulation::model::affected_owner::OwnerApply;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::flux::simulation::owners::behaviour::scaling::released_claims;
+use crate::flux::simulation::owners::behaviour::scaling::{Scaling, released_claims};
 use crate::helm::hooks::Hook;
 use crate::helm::records::ReleaseRecords;
 use crate::helm::rendered::{POLICY, Rendered, is_kept_live};
@@ -297,7 +297,7 @@ fn upgrade_action(
     action.removed = old.objects.difference(&new.objects).filter(|id| !action.becomes_hook(id)).cloned().collect();
     action.loosened = loosened(live, spec, old, between);
     let manifests = new.manifests().iter().filter(|(id, _)| old.objects.contains(*id));
-    action.claims = released_claims(comparison, manifests, HELM_CONTROLLER)?;
+    action.claims = released_claims(comparison, manifests.map(Scaling::of_rendered), HELM_CONTROLLER)?;
     let tightened =
         action.removed.iter().filter(|id| !old.is_kept(id) && between.iter().any(|first| first.is_kept(id)));
     action.undecided = tightened.map(|id| (id.clone(), KEPT_FIRST)).collect();

@@ -6,7 +6,7 @@ use crate::flux::kustomize_controller;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::node::{BuiltObjects, Node, SimulationEvent};
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::flux::simulation::owners::behaviour::scaling::{released_claim, released_claims};
+use crate::flux::simulation::owners::behaviour::scaling::{Scaling, released_claim, released_claims};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::deletion::volumes::{ReclaimOutcome, late_outcome};
 use crate::kubernetes::object::ObjectId;
@@ -16,7 +16,7 @@ use crate::plan::Reason;
 pub(super) fn side_effects(comparison: &mut Comparison<'_, '_, '_>, node: &Node) -> Asked<Option<Effect>> {
     let Some((pass_id, pass)) = node.numbered_passes().last() else { return Ok(None) };
     let Some(objects) = pass.applied_objects() else { return Ok(None) };
-    let applied = objects.values().map(|built| (&built.id, &*built.manifest));
+    let applied = objects.values().map(Scaling::of_built);
     let claims = released_claims(comparison, applied, kustomize_controller::NAME)?;
     let mut deletes: BTreeMap<ObjectId, OwnerDeletion> =
         claims.iter().map(|(id, condition)| (id.clone(), released_claim(condition.as_ref()))).collect();

@@ -28,7 +28,7 @@ use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
-use crate::flux::simulation::owners::behaviour::scaling::{released_claim, released_claims};
+use crate::flux::simulation::owners::behaviour::scaling::{Scaling, released_claim, released_claims};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at};
 use crate::ownership::schemes::flux_operator::{self, FORCE};
@@ -115,7 +115,7 @@ pub(super) fn expand(
     let mut deletes = set.deletions(comparison, &expansion, &removed, condition.as_ref());
     deletes.extend(failed_jobs);
     deletes.extend(replaced.into_iter().map(|id| (id, replacement(condition.as_ref()))));
-    let applied = expansion.new.values().map(|built| (&built.id, &*built.manifest));
+    let applied = expansion.new.values().map(Scaling::of_built);
     for (id, unread) in released_claims(comparison, applied, flux_operator::NAME)? {
         let mut deletion = released_claim(unread.as_ref());
         deletion.conditions.extend(condition.clone());

@@ -53,6 +53,14 @@ fn template_path(number: usize) -> &'static str {
     PATHS[number]
 }
 
+/// Returns the path of a template: the one named `looked-up` looks up an object of a kind that its values name.
+fn path_of(number: usize, template: &Value) -> &'static str {
+    match template["metadata"]["name"] == "looked-up" {
+        true => "charts/app/templates/lookup-kind.yaml",
+        false => template_path(number),
+    }
+}
+
 fn files(apps: &[Value], child: &[Value], templates: &[Value]) -> Files {
     let mut files: Files = vec![
         ("root/x.yaml", vec![cm("x")]),
@@ -60,8 +68,9 @@ fn files(apps: &[Value], child: &[Value], templates: &[Value]) -> Files {
         ("child/a.yaml", child.to_vec()),
         ("charts/app/Chart.yaml", vec![json!({"apiVersion": "v2", "name": "app", "version": "1"})]),
     ];
-    files
-        .extend(templates.iter().enumerate().map(|(number, template)| (template_path(number), vec![template.clone()])));
+    files.extend(
+        templates.iter().enumerate().map(|(number, template)| (path_of(number, template), vec![template.clone()])),
+    );
     files
 }
 

@@ -97,6 +97,9 @@ impl OpenLookups {
 const BY_SECRET: &str =
     "what its chart looks up depends on values of a Secret, so that asking the cluster would show them";
 
+/// What two renders of a chart differ by.
+const UNSURE: &str = "by chance, by the clock, or by what is not known of the cluster";
+
 /// Returns the result of a run of helm.
 ///
 /// Fails with the reason why it is not known.
@@ -153,7 +156,7 @@ impl<'s> Place<'s> {
         }
     }
 
-    /// Renders a chart of which some objects may be named by chance.
+    /// Renders a chart of which some objects may be named by chance, or by what is not known of the cluster.
     ///
     /// Fails if two renders have different objects.
     pub(crate) fn render_twice(&self, comparison: &mut Comparison<'_, '_, '_>, draft: Draft<'_>) -> Asked<Rendering> {
@@ -172,14 +175,14 @@ impl<'s> Place<'s> {
             (Rendering::Done(first), Rendering::Done(second)) => (first, second),
             (first @ Rendering::Fails(_), Rendering::Fails(_)) => return Ok(first),
             (refused @ Rendering::Refused(_), _) => return Ok(refused),
-            _ => return Err("its chart fails to render by chance, or by the clock".to_owned().into()),
+            _ => return Err(format!("its chart fails to render {UNSURE}").into()),
         };
         let all: [BTreeSet<&ObjectId>; 2] =
             [&first, &second].map(|rendered| rendered.objects.iter().chain(rendered.hooks.keys()).collect());
         if let Some(differing) = all[0].symmetric_difference(&all[1]).next() {
             let what =
                 if first.is_private || second.is_private { "an object".to_owned() } else { differing.to_string() };
-            return Err(format!("its chart renders {what} by chance, or by the clock").into());
+            return Err(format!("its chart renders {what} {UNSURE}").into());
         }
         // Its texts differ from those of the deployed release, so that they count as changed.
         Ok(Rendering::Done(second))
