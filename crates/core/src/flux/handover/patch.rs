@@ -292,7 +292,45 @@ pub fn with_earlier_manifest(
     let after = format!("{}{earlier}{end}{}", &text[..start], &text[start + document.len()..]);
     let mut held = tree.clone();
     held.replace(path, Some(File::Regular(Arc::from(after.as_bytes()))));
+    depend_on_old_name(&mut held, (old, new), root);
     Some(held)
+}
+
+/// Lets the Kustomizations below a path that depend on a new name depend on the old one.
+fn depend_on_old_name(tree: &mut Tree, (old, new): (&ObjectId, &ObjectId), root: Option<&str>) {
+    if old.namespace != new.namespace {
+        return;
+    }
+    let files: Vec<(String, String)> = yaml_files(tree)
+        .filter(|(path, text)| text.contains(&*new.name) && root.is_none_or(|root| is_below(path, root)))
+        .map(|(path, text)| (path.to_owned(), text.to_owned()))
+        .collect();
+    for (path, text) in files {
+        let mut after = text.clone();
+        for document in documents(&text).into_iter().rev() {
+            let start = document.as_ptr().addr() - text.as_ptr().addr();
+            if let Some(edited) = depending_on_old_name(document, old, new) {
+                after.replace_range(start..start + document.len(), &edited);
+            }
+        }
+        tree.replace(&path, Some(File::Regular(Arc::from(after.as_bytes()))));
+    }
+}
+
+/// Returns a manifest that depends on the old name in place of the new one; `None` if it is not of a Kustomization that has dependencies.
+fn depending_on_old_name(document: &str, old: &ObjectId, new: &ObjectId) -> Option<String> {
+    let manifest = manifest_in(document)?;
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    if text(&manifest, "/kind")? != *new.kind || group_of(&text(&manifest, "/apiVersion")?) != &*new.group {
+        return None;
+    }
+    let own = text(&manifest, "/metadata/namespace");
+    let is_new = |item: &Value| {
+        let namespace = text(item, "/namespace").or_else(|| own.clone());
+        text(item, "/name").is_some_and(|name| *name == *new.name)
+            && namespace.is_none_or(|namespace| *namespace == *new.namespace)
+    };
+    edit::rename_items(document, &["spec", "dependsOn"], is_new, &old.name)
 }
 
 /// Returns the only manifest of an object in a tree, or the only one below a path, and its file.
@@ -575,6 +613,10 @@ mod tests {
         let held_in = |root| FilePatch::between(&expected, &held(Some(root)).unwrap());
         assert_eq!(held_in("./prod"), [], "what else the change has stays, and so does the file that a list names");
         assert!(held(None).is_none() && held(Some("./stage")).is_none(), "two files have it");
+        let depending = |name: &str| format!("{inner}spec:\n  dependsOn:\n    - name: \"{name}\"\n");
+        let (before, after) = (files("c.yaml", &old, &depending("old")), files("c.yaml", &new, &depending("new")));
+        let waiting = with_earlier_manifest(&after, &before, (&owner("old"), &owner("new")), Some("./prod")).unwrap();
+        assert_eq!(waiting.get("prod/c.yaml"), before.get("prod/c.yaml"), "what depends on it waits with it");
     }
 
     fn removed(files: &[(&str, &str)], ids: &[ObjectId]) -> Result<BTreeMap<String, String>, String> {
