@@ -62,7 +62,7 @@ fn end(retirement: &Retirement) -> String {
     let unused = if sources.is_empty() { String::new() } else { format!("Nothing uses {unused} any more. ") };
     let (verb, pronoun) = if emptied.len() == 1 { ("stays", "it") } else { ("stay", "them") };
     let names = join_limited(emptied, NAMED);
-    let without_objects = format!("{names} {verb}, without objects: `retire` removes {pronoun} too. ");
+    let without_objects = format!("{names} {verb}, without objects: to remove {pronoun}, name {pronoun} too. ");
     unused + if emptied.is_empty() { "" } else { &without_objects } + &left_over(retirement)
 }
 

@@ -183,7 +183,11 @@ impl Way {
 
     /// Returns what the plans of a list lose, with marks of objects in place of settings that this way leaves alone.
     fn lost(&self, played: &Played, wanted: &BTreeSet<ObjectId>, live: &Index<'_>) -> Vec<Loss> {
-        lost(played, wanted).into_iter().map(|loss| loss.with_mark(&self.marking, live)).collect()
+        // A Kustomization whose rename waits has a setting of its own until then.
+        let waiting: BTreeSet<ObjectId> = self.later.iter().flat_map(Renames::keys).cloned().collect();
+        let of_given_away = &self.marking | &waiting;
+        let marking = |loss: &Loss| if loss.is_given_away() { &of_given_away } else { &self.marking };
+        lost(played, wanted).into_iter().map(|loss| loss.clone().with_mark(marking(&loss), live)).collect()
     }
 }
 
@@ -243,8 +247,7 @@ fn lost(played: &Played, wanted: &BTreeSet<ObjectId>) -> Vec<Loss> {
 }
 
 impl Trees {
-    /// Finds the shortest list that loses nothing. `first` is the change alone. What the settings of Kustomizations would leave over, or where
-    /// they do not help, objects are marked in their place.
+    /// Finds the shortest list that loses nothing. `first` is the change alone. Where that is needed, renames come in steps of their own.
     ///
     /// Fails if there is none, with the object and the rule that prevent it.
     async fn find(
@@ -255,9 +258,30 @@ impl Trees {
         first: &Played,
     ) -> Result<Found> {
         let (live, mut tries) = (&*start.snapshot, 0);
-        let (mut best, mut way) = (None, Way::default());
-        let found = loop {
-            let found = self.find_list(planner, start, goal, first, &way, &mut tries).await;
+        let found = self.find_marking(planner, start, goal, first, Way::default(), &mut tries).await;
+        let later = renamed_parents(live, &first.last);
+        if later.is_empty() || found.as_ref().is_ok_and(|found| !cost(found, live, first).leaves_owner()) {
+            return found;
+        }
+        let way = Way { later, ..Way::default() };
+        let other = self.find_marking(planner, start, goal, first, way, &mut tries).await;
+        better(found, other, live, first)
+    }
+
+    /// Finds the shortest list of this way that loses nothing. What the settings of Kustomizations would leave over, or where they do not
+    /// help, objects are marked in their place.
+    async fn find_marking(
+        &self,
+        planner: &mut Planner<'_>,
+        start: &StepState<'_>,
+        goal: &Goal,
+        first: &Played,
+        mut way: Way,
+        tries: &mut usize,
+    ) -> Result<Found> {
+        let (live, mut best) = (&*start.snapshot, None);
+        loop {
+            let found = self.find_list(planner, start, goal, first, &way, tries).await;
             let blamed = match &found {
                 Ok((list, played)) => leaving_over(&list.holds, live, &played.as_ref().unwrap_or(first).last),
                 Err(_) if best.is_none() => staying(live, &first.last),
@@ -268,19 +292,12 @@ impl Trees {
                 Some(best) => better(best, found, live, first),
                 None => found,
             };
-            if blamed.is_subset(&way.marking) || tries >= MAX_LISTS {
-                break found;
+            if blamed.is_subset(&way.marking) || *tries >= MAX_LISTS {
+                return found;
             }
             way.marking.extend(blamed);
             best = Some(found);
-        };
-        let later = renamed_parents(live, &first.last);
-        if later.is_empty() || found.as_ref().is_ok_and(|found| !cost(found, live, first).leaves_owner()) {
-            return found;
         }
-        let way = Way { later, ..Way::default() };
-        let other = self.find_list(planner, start, goal, first, &way, &mut tries).await;
-        better(found, other.and_then(|other| ensure_good(other, live, first)), live, first)
     }
 
     /// Finds the shortest list of this way that loses nothing. `tries` is the number of lists that were tried.

@@ -81,11 +81,14 @@ pub(super) fn rename_items(text: &str, path: &[&str], is_meant: impl Fn(&Value) 
     let meant: Vec<usize> = (0..list.len()).filter(|at| is_meant(&list[*at])).collect();
     meant.iter().for_each(|at| list[*at][KEY] = name.into());
     let root = Node::read(text)?;
-    let node = path.iter().try_fold(&root, |node, key| Some(node.entry(key)?.1))?;
+    let node = path.iter().try_fold(&root, |node, key| Some(&node.entry(key)?.1))?;
     let Content::Sequence { items, .. } = &node.content else { return None };
     let mut after = text.to_owned();
     for at in meant.into_iter().rev() {
-        after.replace_range(items.get(at)?.entry(KEY)?.1.range.clone(), &Value::from(name).to_string());
+        let written = &items.get(at)?.entry(KEY)?.1;
+        let is_quoted = matches!(written.content, Content::Scalar { is_quoted: true, .. });
+        let name = Value::from(name);
+        after.replace_range(written.range.clone(), &if is_quoted { name.to_string() } else { plain(&name) });
     }
     (yaml::document(&after).ok()? == expected).then_some(after)
 }
@@ -343,11 +346,11 @@ mod tests {
         for (before, after) in [
             (
                 "spec:\n  on:\n  - name: new # Why\n  - name: other\n",
-                "spec:\n  on:\n  - name: \"old\" # Why\n  - name: other\n",
+                "spec:\n  on:\n  - name: old # Why\n  - name: other\n",
             ),
             (
-                "spec: {on: [{name: new}, {namespace: a, name: 'new'}]}\n",
-                "spec: {on: [{name: \"old\"}, {namespace: a, name: \"old\"}]}\n",
+                "spec: {on: [{name: 'new'}, {namespace: a, name: \"new\"}]}\n",
+                "spec: {on: [{name: old}, {namespace: a, name: \"old\"}]}\n",
             ),
             ("spec: {on: [{name: other}]}\n", "spec: {on: [{name: other}]}\n"),
         ] {

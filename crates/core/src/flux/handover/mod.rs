@@ -38,7 +38,7 @@ pub const SCHEMA: &str = "kubectl-gitops/handover/v1";
 pub const FIELD_MANAGER: &str = "gitops-handover";
 
 /// Maximum number of lists that are tried.
-pub const MAX_LISTS: usize = 24;
+pub const MAX_LISTS: usize = 48;
 
 /// Settings of owners, and of objects of releases, before the change.
 pub type Holds = BTreeMap<ObjectId, Hold>;
@@ -63,6 +63,11 @@ impl Loss {
     /// Returns the owner or object on which a setting would prevent the deletion.
     pub fn holder(&self) -> Option<&ObjectId> {
         self.holder.as_ref().map(|(id, _)| id)
+    }
+
+    /// Returns true if its owner gives the object away, and is not deleted itself.
+    pub fn is_given_away(&self) -> bool {
+        matches!(self.holder, Some((_, [Hold::KeepInventory, ..])))
     }
 
     /// Returns the same with a mark on the object itself in place of a setting of one of these Kustomizations: that setting would keep
@@ -1049,6 +1054,7 @@ mod tests {
         let marks = next_holds(&Holds::new(), &mut BTreeSet::new(), &marked, &both).unwrap();
         assert_eq!(marks, Holds::from([(object, Hold::Protect)]), "what else the owner lets go of goes");
         let deleted = [loss(&deletion("old", ReasonCode::OwnerDeleted))];
+        assert_eq!([&given_away[0], &deleted[0]].map(Loss::is_given_away), [true, false]);
         let unmarked = deleted[0].clone().with_mark(&BTreeSet::new(), &Index::build(&live));
         assert_eq!(unmarked, deleted[0], "its setting leaves nothing over");
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &deleted, &live).unwrap();
