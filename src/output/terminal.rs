@@ -5,7 +5,6 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dialoguer::Input;
 use dialoguer::console::{Key, Term, measure_text_width};
 
 use super::text::sanitize::{escape, one_line};
@@ -219,20 +218,17 @@ impl Terminal {
     /// Fails when the terminal is closed, and after Ctrl-C with what has not happened, such as `nothing was suspended`.
     pub fn confirm(&mut self, question: &str, undone: &str) -> Result<bool> {
         let prompt = self.prompt(question, "Confirm", " [y/N] ".len());
-        let answer = read_answer(&Term::stderr(), &format!("{} [y/N] ", name::renamed(&prompt, &self.called)))
-            .map_err(|error| Error::cancelled(format!("no answer: {error}")))?;
-        answer.ok_or_else(|| Error::interrupted(format!("interrupted: {undone}")))
+        let answer = read_answer(&Term::stderr(), &format!("{} [y/N] ", name::renamed(&prompt, &self.called)));
+        given(answer, undone)
     }
 
-    /// Asks the user to type a text. Returns true if the answer is `expected`.
+    /// Asks the user to type a text. Returns true if the answer is `expected`; Ctrl-D and Escape are a no.
     ///
-    /// Fails when the terminal is closed, and after Ctrl-C with what has not happened. The library raises SIGINT for Ctrl-C, so
-    /// the caller must catch it.
+    /// Fails when the terminal is closed, and after Ctrl-C with what has not happened.
     pub fn confirm_by_typing(&mut self, question: &str, expected: &str, undone: &str) -> Result<bool> {
         let prompt = self.prompt(question, "Answer", ": ".len() + measure_text_width(expected));
-        let input = Input::<String>::new().with_prompt(prompt).allow_empty(true);
-        let answer = input.interact().map_err(|error| no_answer(error, undone))?;
-        Ok(answer.trim() == expected)
+        let answer = read_text(&Term::stderr(), &format!("{prompt}: "));
+        Ok(given(answer, undone)?.trim() == expected)
     }
 }
 
@@ -263,11 +259,36 @@ fn read_answer(terminal: &Term, prompt: &str) -> io::Result<Option<bool>> {
     }
 }
 
-fn no_answer(dialoguer::Error::IO(error): dialoguer::Error, undone: &str) -> Error {
-    if error.kind() == io::ErrorKind::Interrupted {
-        return Error::interrupted(format!("interrupted: {undone}"));
-    }
-    Error::cancelled(format!("no answer: {error}"))
+/// Prints a prompt and reads a line as its answer, which is empty after Ctrl-D and Escape; `None` after Ctrl-C.
+fn read_text(terminal: &Term, prompt: &str) -> io::Result<Option<String>> {
+    terminal.write_str(prompt)?;
+    let mut text = String::new();
+    let answer = loop {
+        match terminal.read_key_raw()? {
+            Key::Enter => break Some(text),
+            Key::Char(END_OF_INPUT) | Key::Escape => break Some(String::new()),
+            Key::CtrlC => break None,
+            Key::Backspace => {
+                let width = text.pop().map_or(0, |last| measure_text_width(last.encode_utf8(&mut [0; 4])));
+                terminal.clear_chars(width)?;
+            }
+            Key::Char(character) if !character.is_control() => {
+                text.push(character);
+                terminal.write_str(character.encode_utf8(&mut [0; 4]))?;
+            }
+            _ => {}
+        }
+    };
+    terminal.write_line("")?;
+    Ok(answer)
+}
+
+/// Returns an answer.
+///
+/// Fails if the terminal gave none, and after Ctrl-C.
+fn given<T>(answer: io::Result<Option<T>>, undone: &str) -> Result<T> {
+    let answer = answer.map_err(|error| Error::cancelled(format!("no answer: {error}")))?;
+    answer.ok_or_else(|| Error::interrupted(format!("interrupted: {undone}")))
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ async fn plan(
     left_over.retain(|id| !found.asleep.objects.contains(id));
     let roles: Vec<Role> = found.steps.iter().map(|found| found.role).collect();
     let (mut steps, mut all_acts, mut trees) = (vec![], vec![], vec![]);
-    for (number, FoundMove { role, patches, tree, step }) in (1..).zip(std::mem::take(&mut found.steps)) {
+    for (number, FoundMove { role, patches, tree, waiting, step }) in (1..).zip(std::mem::take(&mut found.steps)) {
         session.print_masked_warnings(std::slice::from_ref(&step.secrets));
         let plan = step.finish(args.steps.snapshot.is_some());
         let acts = role.acts(&found.holds, snapshot, &found.last);
@@ -160,7 +160,7 @@ async fn plan(
             commands: acts.iter().map(Act::command).collect(),
             notes: match role {
                 Role::Hold => vec![],
-                Role::HeldChange => waiting_names(&found.later, snapshot).into_iter().collect(),
+                Role::HeldChange | Role::Rename => waiting_names(&waiting).into_iter().collect(),
                 Role::Change => notes(&found, snapshot),
             },
             done_when: role.done_when(&found.holds, &plan, &awaited),
@@ -221,7 +221,7 @@ impl PlannedHandover {
                 Role::Hold => Some(format!("commit {patch}")),
                 Role::HeldChange => Some(format!("merge {change} together with {patch}")),
                 Role::Change if files.is_empty() => Some(format!("merge {change}")),
-                Role::Change => Some(format!("commit {patch}")),
+                Role::Rename | Role::Change => Some(format!("commit {patch}")),
             };
             let (folder, merged) = (folder.clone(), self.merged.clone());
             let sources = staying(&sources, &step.plan);
@@ -254,11 +254,11 @@ fn merged_files(roles: &[Role], steps: &[HandoverStep]) -> BTreeSet<String> {
 }
 
 /// Says which Kustomizations keep their old names in a step.
-fn waiting_names(later: &BTreeSet<ObjectId>, first: &Snapshot) -> Option<String> {
-    let old: Vec<&ObjectId> = later.iter().filter(|id| first.object(id).is_some()).collect();
-    let names = join_limited(&old, NAMED);
-    (!old.is_empty()).then(|| {
-        format!("the old name of {names} stays until the next step: renamed in this one, it may delete what it has just created")
+fn waiting_names(waiting: &[ObjectId]) -> Option<String> {
+    let names = join_limited(waiting, NAMED);
+    let until = if waiting.len() == 1 { "until a later step" } else { "until later steps" };
+    (!waiting.is_empty()).then(|| {
+        format!("the old name of {names} stays {until}: renamed in this one, it may delete what it has just created")
     })
 }
 
@@ -401,6 +401,9 @@ impl Role {
                  what moves"
             }
             Self::HeldChange => "merge the change together with this, and wait until Flux has applied it",
+            Self::Rename => {
+                "commit this to the branch that is deployed, and wait until Flux has applied it: it renames what had to wait for the step before"
+            }
             Self::Change if has_patches => {
                 "commit this to the branch that is deployed: it takes back what the steps before have changed"
             }
@@ -421,7 +424,7 @@ impl Role {
         let marks = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| id.clone());
         match self {
             Self::Hold => marks.map(|id| Act::Set(id, Hold::Keep)).collect(),
-            Self::HeldChange => vec![],
+            Self::HeldChange | Self::Rename => vec![],
             Self::Change => {
                 let all: BTreeSet<ObjectId> = marks.chain(ended_marks(first, last, FIELD_MANAGER)).collect();
                 all.into_iter().map(|id| Act::Unset(id, Hold::Keep)).collect()
@@ -495,7 +498,7 @@ impl Role {
             Self::Hold => {
                 "revert the commit, and run the commands again with `null` in place of `\"keep\"`: nothing has moved yet"
             }
-            Self::HeldChange | Self::Change => {
+            Self::HeldChange | Self::Rename | Self::Change => {
                 "do not revert it alone: check out the revert, and run `kubectl gitops handover` on it"
             }
         }

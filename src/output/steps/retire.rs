@@ -55,12 +55,15 @@ fn fate(fate: &ClaimFate) -> String {
     format!("Data of {}{volume} {verb} in step {} ({}); {snapshots}.", fate.claim, fate.step, fate.reason)
 }
 
-/// Returns the last lines: what nothing uses any more, and what is left over, or that nothing is.
+/// Returns the last lines: what nothing uses any more, what stays without objects, and what is left over, or that nothing is.
 fn end(retirement: &Retirement) -> String {
-    let sources = &retirement.unused_sources;
+    let (sources, emptied) = (&retirement.unused_sources, &retirement.emptied_owners);
     let unused = join_limited(sources, NAMED);
     let unused = if sources.is_empty() { String::new() } else { format!("Nothing uses {unused} any more. ") };
-    unused + &left_over(retirement)
+    let (verb, pronoun) = if emptied.len() == 1 { ("stays", "it") } else { ("stay", "them") };
+    let names = join_limited(emptied, NAMED);
+    let without_objects = format!("{names} {verb}, without objects: to remove {pronoun}, name {pronoun} too. ");
+    unused + if emptied.is_empty() { "" } else { &without_objects } + &left_over(retirement)
 }
 
 fn left_over(retirement: &Retirement) -> String {

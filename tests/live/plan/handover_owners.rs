@@ -371,6 +371,29 @@ fn a_manifest_in_flow_style_beside_one_of_another_cluster_is_patched() {
     assert_eq!(play("flow-renamed", with("apps"), with("apps-v2"), &["a"]), (2, vec![]));
 }
 
+/// A list names the file of the outermost one, and another Kustomization depends on it.
+#[test]
+fn three_levels_that_are_renamed_at_once() {
+    let levels = |ending: &str| {
+        let owner = |directory: &str, name: &str| {
+            let renamed = format!("{name}{ending}");
+            let text = kustomization(&renamed).1.replace(&format!("./{renamed}"), &format!("./{name}"));
+            (format!("{directory}/{renamed}.yaml"), text)
+        };
+        let depends_on = format!("spec:\n  dependsOn: [{{name: outer{ending}}}]\n");
+        let (file, beside) = kustomization("beside");
+        let list = format!("resources: [always.yaml, beside.yaml, outer{ending}.yaml]\n");
+        files([
+            vec![("root/kustomization.yaml".to_owned(), list), (file, beside.replace("spec:\n", &depends_on))],
+            vec![owner("root", "outer"), owner("outer", "middle"), owner("middle", "inner")],
+            [("outer", "o"), ("middle", "m"), ("inner", "i"), ("beside", "b")]
+                .map(|(path, name)| map(path, name))
+                .into(),
+        ])
+    };
+    assert_eq!(play("three-levels", levels(""), levels("-v2"), &["o", "m", "i", "b"]), (4, vec![]));
+}
+
 /// Returns what a handover says that is refused.
 fn refused(namespace: &str, before: Files, after: Files) -> String {
     let run = Story::new(&cluster(), namespace, before, after).handover(&[]);

@@ -316,6 +316,75 @@ fn random_moves_between_all_owners_keep_every_uid() {
     figures.print(&format!("{cases} random moves"));
 }
 
+/// A Kustomization of a tree of them.
+#[derive(Clone, Debug, PartialEq)]
+struct Nested {
+    name: String,
+    path: String,
+    /// The one that applies it; the root for `None`.
+    above: Option<usize>,
+    objects: Vec<String>,
+}
+
+fn written_nested(owners: &[Nested]) -> Files {
+    let directory = |above: Option<usize>| above.map_or("root", |at| &owners[at].path);
+    let files = owners.iter().flat_map(|owner| {
+        let Nested { name, path, above, objects } = owner;
+        let text = kustomization(name).1.replace(&format!("path: ./{name}\n"), &format!("path: ./{path}\n"));
+        let manifest = (format!("{}/{name}.yaml", directory(*above)), text);
+        objects.iter().map(move |object| map(path, object)).chain([manifest])
+    });
+    files.collect()
+}
+
+/// Returns a tree of Kustomizations and one after a random change: some get other names, other paths, another place or other objects.
+fn random_nested(random: &mut Random) -> (Vec<Nested>, Vec<Nested>) {
+    let number = 3 + random.below(2);
+    let mut before: Vec<Nested> = vec![];
+    for at in 0..number {
+        let above = (at > 0 && !random.one_in(4)).then(|| random.below(at));
+        let (name, objects) = (format!("k{at}"), vec![format!("own-{at}"), format!("other-{at}")]);
+        before.push(Nested { path: name.clone(), name, above, objects });
+    }
+    let mut after = before.clone();
+    for owner in &mut after {
+        if !random.one_in(3) {
+            owner.name += "-v2";
+            owner.path += if random.one_in(4) { "-deep" } else { "" };
+        }
+    }
+    if random.one_in(3) {
+        let object = after[random.below(number)].objects.pop();
+        after[random.below(number)].objects.extend(object);
+    }
+    if random.one_in(3) {
+        let at = random.below(number);
+        after[at].above = (at > 0).then(|| random.below(at));
+    }
+    if after == before {
+        after[0].name += "-v2";
+    }
+    (before, after)
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "the figures are the result")]
+fn random_moves_on_several_levels_keep_every_uid() {
+    let (cases, seed) = (number("HANDOVER_CASES", MOVES), number("HANDOVER_SEED", 0));
+    let cluster = cluster();
+    let mut figures = Figures::default();
+    for at in seed..seed + cases {
+        let (before, after) = random_nested(&mut Random::new(at));
+        let case = format!("seed {at}: {before:?} -> {after:?}");
+        println!("{case}");
+        let story = Story::new(&cluster, &format!("levels-{at}"), written_nested(&before), written_nested(&after));
+        let layout = after.into_iter().map(|owner| (owner.name, (Kind::Kustomization, owner.objects))).collect();
+        figures.add(hand_over(&story, &case, &layout));
+        clean(&story);
+    }
+    figures.print(&format!("{cases} random moves on several levels"));
+}
+
 /// Parts of a random installation, each in a Kustomization.
 fn parts(random: &mut Random) -> Files {
     let names = ["one", "two", "three", "four"];

@@ -36,9 +36,12 @@ fn a_cancelled_or_interrupted_question_deletes_nothing_and_leaves_no_file() {
     let words = ["prune", "-n", "cancelled", "--max-percent=100"];
     let files = [format!("--journal={}", journal.display()), format!("--backup={}", backup.display())];
     let words: Vec<&str> = words.into_iter().chain(files.iter().map(String::as_str)).collect();
-    for (answer, code, said) in
-        [("20\n", 4, "cancelled: nothing was deleted"), ("2\\003", 130, "interrupted: nothing was deleted")]
-    {
+    for (answer, code, said) in [
+        ("20\n", 4, "cancelled: nothing was deleted"),
+        ("2\\004", 4, "cancelled: nothing was deleted"),
+        ("21\\004", 4, "cancelled: nothing was deleted"),
+        ("2\\003", 130, "interrupted: nothing was deleted"),
+    ] {
         let run = gitops_typing_on(cluster, 120, &words, answer);
         assert!(run.code == code && run.stdout.contains("Type 21 to delete 21 objects"), "{answer}: {run}");
         assert_eq!(run.stdout.matches(said).count(), 1, "{answer}: {run}");

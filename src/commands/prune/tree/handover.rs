@@ -14,12 +14,12 @@ use crate::tools::git::WorktreeState;
 use crate::tools::worktree;
 use gitops_core::flux::handover::leaving_out::LeavingOut;
 use gitops_core::flux::handover::patch::{
-    Field, FilePatch, differ_in_holds, ends_holds, hold_in_tree, set_in_tree, with_earlier_files,
+    Field, FilePatch, differ_in_holds, ends_holds, hold_in_tree, set_in_tree, with_earlier_manifest,
 };
 use gitops_core::flux::handover::{
-    Cost, Hold, Holds, Loss, MAX_LISTS, all_holds, contested, leaving_over, left_behind, listed, losses, managed_below,
-    managed_from_roots, mark_left, next_holds, parked, put_to_sleep, renamed_parents, resume, set_holds, staying,
-    unfollowed,
+    Cost, Hold, Holds, Loss, MAX_LISTS, Renames, all_holds, contested, leaving_over, left_behind, listed, losses,
+    managed_below, managed_from_roots, mark_left, next_holds, parked, put_to_sleep, renamed_parents, resume, set_holds,
+    staying, unfollowed,
 };
 use gitops_core::flux::simulation::DryRunScope;
 use gitops_core::flux::simulation::questions::FinishedPreview;
@@ -41,8 +41,6 @@ pub(crate) struct FoundHandover {
     /// Objects that are lost without it.
     pub(crate) lost_at_once: Vec<ObjectId>,
     pub(crate) holds: Holds,
-    /// Kustomizations whose rename comes in a step of its own, with their old and new names.
-    pub(crate) later: BTreeSet<ObjectId>,
     pub(crate) steps: Vec<FoundMove>,
     /// State after the last step.
     pub(crate) last: Snapshot,
@@ -64,6 +62,8 @@ pub(crate) enum Role {
     Hold,
     /// The change with those holds that must outlast it.
     HeldChange,
+    /// Renames that come after that, while others still wait.
+    Rename,
     Change,
 }
 
@@ -73,6 +73,8 @@ pub(crate) struct FoundMove {
     pub(crate) patches: Vec<FilePatch>,
     /// Files that the sources have with it.
     pub(crate) tree: Tree,
+    /// Kustomizations that keep their old names in it.
+    pub(crate) waiting: Vec<ObjectId>,
     pub(crate) step: PlannedStep,
 }
 
@@ -122,8 +124,8 @@ pub(crate) async fn find_handover(
     let into = planner.subject().into.clone().filter(|_| behind != Behind::Others);
     let set_before = if let Behind::Settings(files) = behind { files } else { BTreeSet::new() };
     let Deployed { folder, sources, .. } = deployed;
-    let List { holds, later, .. } = list;
-    Ok(FoundHandover { lost_at_once, holds, later, steps, last, folder, sources, into, set_before, asleep })
+    let List { holds, .. } = list;
+    Ok(FoundHandover { lost_at_once, holds, steps, last, folder, sources, into, set_before, asleep })
 }
 
 /// Deployed content that the change does not have.
@@ -169,8 +171,8 @@ type Found = (List, Option<Played>);
 struct Way {
     /// Kustomizations in whose place objects are marked.
     marking: BTreeSet<ObjectId>,
-    /// Kustomizations whose rename comes in a step of its own, with their old and new names.
-    later: BTreeSet<ObjectId>,
+    /// Renames that come in steps of their own.
+    later: Vec<Renames>,
 }
 
 impl Way {
@@ -181,7 +183,11 @@ impl Way {
 
     /// Returns what the plans of a list lose, with marks of objects in place of settings that this way leaves alone.
     fn lost(&self, played: &Played, wanted: &BTreeSet<ObjectId>, live: &Index<'_>) -> Vec<Loss> {
-        lost(played, wanted).into_iter().map(|loss| loss.with_mark(&self.marking, live)).collect()
+        // A Kustomization whose rename waits has a setting of its own until then.
+        let waiting: BTreeSet<ObjectId> = self.later.iter().flat_map(Renames::keys).cloned().collect();
+        let of_given_away = &self.marking | &waiting;
+        let marking = |loss: &Loss| if loss.is_given_away() { &of_given_away } else { &self.marking };
+        lost(played, wanted).into_iter().map(|loss| loss.clone().with_mark(marking(&loss), live)).collect()
     }
 }
 
@@ -189,8 +195,8 @@ impl Way {
 #[derive(Clone, Default)]
 struct List {
     holds: Holds,
-    /// Kustomizations whose rename comes after the rest of the change.
-    later: BTreeSet<ObjectId>,
+    /// Renames that come after the rest of the change, one group after the other.
+    later: Vec<Renames>,
     /// All holds end with the change.
     ends_with_change: bool,
 }
@@ -241,8 +247,7 @@ fn lost(played: &Played, wanted: &BTreeSet<ObjectId>) -> Vec<Loss> {
 }
 
 impl Trees {
-    /// Finds the shortest list that loses nothing. `first` is the change alone. What the settings of Kustomizations would leave over, or where
-    /// they do not help, objects are marked in their place.
+    /// Finds the shortest list that loses nothing. `first` is the change alone. Where that is needed, renames come in steps of their own.
     ///
     /// Fails if there is none, with the object and the rule that prevent it.
     async fn find(
@@ -253,9 +258,30 @@ impl Trees {
         first: &Played,
     ) -> Result<Found> {
         let (live, mut tries) = (&*start.snapshot, 0);
-        let (mut best, mut way) = (None, Way::default());
-        let found = loop {
-            let found = self.find_list(planner, start, goal, first, &way, &mut tries).await;
+        let found = self.find_marking(planner, start, goal, first, Way::default(), &mut tries).await;
+        let later = renamed_parents(live, &first.last);
+        if later.is_empty() || found.as_ref().is_ok_and(|found| !cost(found, live, first).leaves_owner()) {
+            return found;
+        }
+        let way = Way { later, ..Way::default() };
+        let other = self.find_marking(planner, start, goal, first, way, &mut tries).await;
+        better(found, other, live, first)
+    }
+
+    /// Finds the shortest list of this way that loses nothing. What the settings of Kustomizations would leave over, or where they do not
+    /// help, objects are marked in their place.
+    async fn find_marking(
+        &self,
+        planner: &mut Planner<'_>,
+        start: &StepState<'_>,
+        goal: &Goal,
+        first: &Played,
+        mut way: Way,
+        tries: &mut usize,
+    ) -> Result<Found> {
+        let (live, mut best) = (&*start.snapshot, None);
+        loop {
+            let found = self.find_list(planner, start, goal, first, &way, tries).await;
             let blamed = match &found {
                 Ok((list, played)) => leaving_over(&list.holds, live, &played.as_ref().unwrap_or(first).last),
                 Err(_) if best.is_none() => staying(live, &first.last),
@@ -266,19 +292,12 @@ impl Trees {
                 Some(best) => better(best, found, live, first),
                 None => found,
             };
-            if blamed.is_subset(&way.marking) || tries >= MAX_LISTS {
-                break found;
+            if blamed.is_subset(&way.marking) || *tries >= MAX_LISTS {
+                return found;
             }
             way.marking.extend(blamed);
             best = Some(found);
-        };
-        let later = renamed_parents(live, &first.last);
-        if later.is_empty() || found.as_ref().is_ok_and(|found| !cost(found, live, first).leaves_owner()) {
-            return found;
         }
-        let way = Way { later, ..Way::default() };
-        let other = self.find_list(planner, start, goal, first, &way, &mut tries).await;
-        better(found, other.and_then(|other| ensure_good(other, live, first)), live, first)
     }
 
     /// Finds the shortest list of this way that loses nothing. `tries` is the number of lists that were tried.
@@ -350,30 +369,32 @@ impl Trees {
             let patches = patch(&mut tree, &in_git.map(|(id, hold)| (id.clone(), *hold)).collect(), &start.snapshot)?;
             // What is deployed can have all of them already.
             if !patches.is_empty() || !by_hand.is_empty() {
-                pending.push((Role::Hold, patches, tree));
+                pending.push((Role::Hold, patches, tree, vec![]));
             }
-            let tree = self.held_target(holds, &list.later, &start.snapshot);
-            let patches = FilePatch::between(&self.target, &tree);
-            if !patches.is_empty() && !list.ends_with_change {
-                pending.push((Role::HeldChange, patches, tree));
+            let held = if list.ends_with_change { vec![] } else { self.held_targets(list, &start.snapshot) };
+            let mut before = &self.target;
+            for (at, (waiting, tree)) in held.iter().enumerate() {
+                let role = if at == 0 { Role::HeldChange } else { Role::Rename };
+                pending.push((role, FilePatch::between(before, tree), tree.clone(), waiting.clone()));
+                before = tree;
             }
         }
         let patches = match pending.last() {
-            Some((Role::HeldChange, _, held)) => FilePatch::between(held, &self.target),
-            Some(_) => vec![],
+            Some((Role::Hold, ..)) => vec![],
+            Some((_, _, held, _)) => FilePatch::between(held, &self.target),
             None => self.settings_to_end(),
         };
-        pending.push((Role::Change, patches, self.target.clone()));
+        pending.push((Role::Change, patches, self.target.clone(), vec![]));
         let (mut steps, mut state, mut without_effect) = (vec![], start.clone(), Holds::new());
         if !by_hand.is_empty() {
             let Field { name, value, .. } = Hold::Keep.field();
             let mark = BTreeMap::from([(name.to_owned(), Some(value.to_owned()))]);
             state.edit(|snapshot| by_hand.iter().for_each(|id| annotate(snapshot, id, &mark)));
         }
-        for (role, patches, tree) in pending {
+        for (role, patches, tree, waiting) in pending {
             let trees = match role {
                 Role::Hold => planner.deployed_files(&tree),
-                Role::HeldChange => planner.files(&tree),
+                Role::HeldChange | Role::Rename => planner.files(&tree),
                 Role::Change => self.change.clone(),
             };
             let (mut finished, next) = planner.step(&state, &trees).await?;
@@ -385,7 +406,7 @@ impl Trees {
             }
             let title = String::new();
             let step = PlannedStep { title, plan: finished.plan, secrets: finished.secrets, snapshot };
-            steps.push(FoundMove { role, patches, tree, step });
+            steps.push(FoundMove { role, patches, tree, waiting, step });
         }
         Ok(Played { steps, last: state.snapshot.into_owned(), without_effect })
     }
@@ -405,7 +426,7 @@ impl Trees {
             return Ok(BTreeSet::new());
         }
         let state = with_holds(start, &holds);
-        let held = planner.files(&self.held_target(&holds, &BTreeSet::new(), &start.snapshot));
+        let held = planner.files(&self.held_target(&holds, &[], &start.snapshot));
         let (_, after) = planner.step(&state, &held).await?;
         Ok(managed_from_roots(&start.snapshot, &after.snapshot))
     }
@@ -420,8 +441,7 @@ impl Trees {
             return Ok(Asleep::default());
         }
         let holds: Holds = first.steps.iter().flat_map(|found| all_holds(&found.step.plan, &start.snapshot)).collect();
-        let (mut tree, index) =
-            (self.held_target(&holds, &BTreeSet::new(), &start.snapshot), Index::build(&first.last));
+        let (mut tree, index) = (self.held_target(&holds, &[], &start.snapshot), Index::build(&first.last));
         for owner in &owners {
             let set = set_in_tree(&mut tree, owner, Field::AWAKE, path_of_manifest(owner, &index).as_deref());
             if let Err(why) = set {
@@ -480,7 +500,7 @@ impl Trees {
         offline: bool,
     ) -> Result<()> {
         let state = with_holds(start, holds);
-        let held = planner.files(&self.held_target(holds, &BTreeSet::new(), &start.snapshot));
+        let held = planner.files(&self.held_target(holds, &[], &start.snapshot));
         let finished = planner.rehearse(&state, &held, scope).await?;
         let FinishedPreview { plan, secrets, .. } = finished;
         let step = PlannedStep { title: String::new(), plan, secrets, snapshot: state.snapshot.into_owned() };
@@ -502,14 +522,34 @@ impl Trees {
         if only_ends { FilePatch::between(&self.deployed, &self.target) } else { vec![] }
     }
 
+    /// Returns the trees of a list between its holds alone and the change, each with the Kustomizations that keep their old names in it: the
+    /// change without all renames that come later, then without the last groups of them.
+    fn held_targets(&self, list: &List, live: &Snapshot) -> Vec<(Vec<ObjectId>, Tree)> {
+        let (mut held, mut groups) = (vec![], &list.later[..]);
+        loop {
+            let tree = self.held_target(&list.holds, groups, live);
+            if tree != *held.last().map_or(&self.target, |(_, tree)| tree) {
+                held.push((groups.iter().flat_map(Renames::keys).cloned().collect(), tree));
+            }
+            groups = match groups {
+                [] | [_] => return held,
+                [_, rest @ ..] => rest,
+            };
+        }
+    }
+
     /// Returns the change with the holds that must outlast it, and without the renames that come later.
-    fn held_target(&self, holds: &Holds, later: &BTreeSet<ObjectId>, live: &Snapshot) -> Tree {
+    fn held_target(&self, holds: &Holds, later: &[Renames], live: &Snapshot) -> Tree {
         let (mut tree, index) = (self.target.clone(), Index::build(live));
-        if let Some(root) = later.iter().find_map(|id| path_of_manifest(id, &index)) {
-            tree = with_earlier_files(&tree, &self.deployed, later, &root);
+        for (old, new) in later.iter().flatten() {
+            let root = path_of_manifest(old, &index);
+            if let Some(held) = with_earlier_manifest(&tree, &self.deployed, (old, new), root.as_deref()) {
+                tree = held;
+            }
         }
         for (owner, hold) in holds {
-            if matches!(hold, Hold::KeepInventory | Hold::Disable) || later.contains(owner) {
+            let waits = later.iter().any(|renames| renames.contains_key(owner));
+            if waits || matches!(hold, Hold::KeepInventory | Hold::Disable) {
                 // An owner that the change deletes has no manifest in it.
                 drop(hold_in_tree(&mut tree, owner, *hold, path_of_manifest(owner, &index).as_deref()));
             }

@@ -72,6 +72,27 @@ pub(super) fn without_items(text: &str, is_gone: impl Fn(&str) -> bool) -> Optio
     (yaml::document(&after).ok()? == expected).then_some(after)
 }
 
+/// Returns the text of a document with another name in the items of the list at a path that `is_meant` accepts; `None` if the text cannot be
+/// changed so that it says exactly this.
+pub(super) fn rename_items(text: &str, path: &[&str], is_meant: impl Fn(&Value) -> bool, name: &str) -> Option<String> {
+    const KEY: &str = "name";
+    let mut expected = yaml::document(text).ok()?;
+    let list = path.iter().try_fold(&mut expected, |value, key| value.get_mut(key))?.as_array_mut()?;
+    let meant: Vec<usize> = (0..list.len()).filter(|at| is_meant(&list[*at])).collect();
+    meant.iter().for_each(|at| list[*at][KEY] = name.into());
+    let root = Node::read(text)?;
+    let node = path.iter().try_fold(&root, |node, key| Some(&node.entry(key)?.1))?;
+    let Content::Sequence { items, .. } = &node.content else { return None };
+    let mut after = text.to_owned();
+    for at in meant.into_iter().rev() {
+        let written = &items.get(at)?.entry(KEY)?.1;
+        let is_quoted = matches!(written.content, Content::Scalar { is_quoted: true, .. });
+        let name = Value::from(name);
+        after.replace_range(written.range.clone(), &if is_quoted { name.to_string() } else { plain(&name) });
+    }
+    (yaml::document(&after).ok()? == expected).then_some(after)
+}
+
 /// Returns the parts of a list in brackets without which the items that go are not in it, in their order. Some items stay.
 fn flow_cuts(items: &[Node], is_gone: impl Fn(&str) -> bool) -> Vec<Range<usize>> {
     let Some(last) = items.iter().rposition(|item| !item.is_text(&is_gone)) else { return vec![] };
@@ -317,6 +338,26 @@ mod tests {
             let set = set(before, &SWITCH, &json!("disabled")).unwrap_or_else(|why| panic!("{why}: {before}"));
             assert_eq!(set, after);
         }
+    }
+
+    #[test]
+    fn items_get_another_name_in_every_style() {
+        let renamed = |text: &str| rename_items(text, &["spec", "on"], |item| item["name"] == "new", "old");
+        for (before, after) in [
+            (
+                "spec:\n  on:\n  - name: new # Why\n  - name: other\n",
+                "spec:\n  on:\n  - name: old # Why\n  - name: other\n",
+            ),
+            (
+                "spec: {on: [{name: 'new'}, {namespace: a, name: \"new\"}]}\n",
+                "spec: {on: [{name: old}, {namespace: a, name: \"old\"}]}\n",
+            ),
+            ("spec: {on: [{name: other}]}\n", "spec: {on: [{name: other}]}\n"),
+        ] {
+            assert_eq!(renamed(before).as_deref(), Some(after));
+        }
+        assert_eq!(renamed("spec: {on: [&a {name: new}, *a]}\n"), None, "an alias is not changed alone");
+        assert_eq!(renamed("spec: {}\n"), None);
     }
 
     #[test]

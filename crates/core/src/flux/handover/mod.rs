@@ -38,7 +38,7 @@ pub const SCHEMA: &str = "kubectl-gitops/handover/v1";
 pub const FIELD_MANAGER: &str = "gitops-handover";
 
 /// Maximum number of lists that are tried.
-pub const MAX_LISTS: usize = 24;
+pub const MAX_LISTS: usize = 48;
 
 /// Settings of owners, and of objects of releases, before the change.
 pub type Holds = BTreeMap<ObjectId, Hold>;
@@ -63,6 +63,11 @@ impl Loss {
     /// Returns the owner or object on which a setting would prevent the deletion.
     pub fn holder(&self) -> Option<&ObjectId> {
         self.holder.as_ref().map(|(id, _)| id)
+    }
+
+    /// Returns true if its owner gives the object away, and is not deleted itself.
+    pub fn is_given_away(&self) -> bool {
+        matches!(self.holder, Some((_, [Hold::KeepInventory, ..])))
     }
 
     /// Returns the same with a mark on the object itself in place of a setting of one of these Kustomizations: that setting would keep
@@ -434,19 +439,38 @@ pub fn staying(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
     live.filter(|id| last.object(id).is_some()).cloned().collect()
 }
 
-/// Returns the Kustomizations that apply others and get another name, and those with the same path that take their place. Their rename can wait
-/// for a step of its own.
-pub fn renamed_parents(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
+/// New names of Kustomizations by their old ones.
+pub type Renames = BTreeMap<ObjectId, ObjectId>;
+
+/// Returns the Kustomizations that apply others and get another name with the same path. Their renames can wait, each for a step of its own
+/// after those of the Kustomizations that it applies: so they come in groups.
+pub fn renamed_parents(first: &Snapshot, last: &Snapshot) -> Vec<Renames> {
     let index = Index::build(first);
-    let parents = only_in(first, last).filter(|full| {
-        let members = index.owner_of_object(&full.object.id).map(|owner| &owner.members);
-        matches!(members, Some(Members::Listed(members)) if members.iter().any(|id| id.is(GROUP, KIND)))
-    });
-    let pairs = parents.flat_map(|old| {
-        let twins = only_in(last, first).filter(|new| place_of(new) == place_of(old));
-        twins.flat_map(|new| [&old.object.id, &new.object.id]).cloned().collect::<Vec<_>>()
-    });
-    pairs.collect()
+    let mut left: BTreeMap<&ObjectId, BTreeSet<&ObjectId>> = only_in(first, last)
+        .filter_map(|full| {
+            let Members::Listed(members) = &index.owner_of_object(&full.object.id)?.members else { return None };
+            let children = members.iter().filter(|id| id.is(GROUP, KIND) && **id != full.object.id);
+            Some((&full.object.id, children.collect()))
+        })
+        .filter(|(_, children): &(_, BTreeSet<_>)| !children.is_empty())
+        .collect();
+    let new_name = |old: &ObjectId| {
+        let place = place_of(first.resource(old)?);
+        Some(only_in(last, first).find(|new| place_of(new) == place)?.object.id.clone())
+    };
+    left.retain(|old, _| new_name(old).is_some());
+    let mut groups = vec![];
+    while !left.is_empty() {
+        let applies_one = |children: &BTreeSet<&ObjectId>| children.iter().any(|id| left.contains_key(id));
+        let lowest: Vec<&ObjectId> =
+            left.iter().filter(|(_, children)| !applies_one(children)).map(|(old, _)| *old).collect();
+        if lowest.is_empty() {
+            break;
+        }
+        left.retain(|old, _| !lowest.contains(old));
+        groups.push(lowest.into_iter().filter_map(|old| Some((old.clone(), new_name(old)?))).collect());
+    }
+    groups
 }
 
 /// Returns the Kustomizations of a state that another state does not have.
@@ -950,9 +974,23 @@ mod tests {
         let child = "flux-system_inner_kustomize.toolkit.fluxcd.io_Kustomization";
         let first = state(vec![owner("outer", "./o", &[child]), owner("inner", "./i", &[])]);
         let last = |path: &str| state(vec![owner("outer-two", path, &[]), owner("inner-two", "./i", &[])]);
-        let expected = BTreeSet::from([key("outer"), key("outer-two")]);
-        assert_eq!(renamed_parents(&first, &last("./o")), expected, "the inner one applies no Kustomization");
-        assert_eq!(renamed_parents(&first, &last("./p")), BTreeSet::new(), "its path has gone, so that it cannot wait");
+        let outer = || Renames::from([(key("outer"), key("outer-two"))]);
+        assert_eq!(renamed_parents(&first, &last("./o")), [outer()], "the inner one applies no Kustomization");
+        assert!(renamed_parents(&first, &last("./p")).is_empty(), "its path has gone, so that it cannot wait");
+        let names = ["flux-system_outer_kustomize.toolkit.fluxcd.io_Kustomization", child];
+        let above = |name: &str| owner(name, "./t", &names[..1]);
+        let (mut deep, mut renamed) = (first.clone(), last("./o"));
+        deep.replace_resource(&key("top"), Some(above("top")));
+        renamed.replace_resource(&key("top-two"), Some(above("top-two")));
+        let top = Renames::from([(key("top"), key("top-two"))]);
+        assert_eq!(renamed_parents(&deep, &renamed), [outer(), top], "the one above comes last");
+        let circle = owner("outer", "./o", &[names[0]]);
+        deep.replace_resource(&key("outer"), Some(circle));
+        assert_eq!(
+            renamed_parents(&deep, &renamed).len(),
+            1,
+            "one that applies itself and no other has nothing to wait for"
+        );
     }
 
     #[test]
@@ -1016,6 +1054,7 @@ mod tests {
         let marks = next_holds(&Holds::new(), &mut BTreeSet::new(), &marked, &both).unwrap();
         assert_eq!(marks, Holds::from([(object, Hold::Protect)]), "what else the owner lets go of goes");
         let deleted = [loss(&deletion("old", ReasonCode::OwnerDeleted))];
+        assert_eq!([&given_away[0], &deleted[0]].map(Loss::is_given_away), [true, false]);
         let unmarked = deleted[0].clone().with_mark(&BTreeSet::new(), &Index::build(&live));
         assert_eq!(unmarked, deleted[0], "its setting leaves nothing over");
         let holds = next_holds(&Holds::new(), &mut BTreeSet::new(), &deleted, &live).unwrap();

@@ -274,22 +274,77 @@ pub fn set_in_tree(tree: &mut Tree, owner: &ObjectId, field: Field, root: Option
     Err(format!("{place}; `{field}` must be set by hand"))
 }
 
-/// Returns a tree whose files with a manifest of one of these objects, in either tree, are those of the tree before. `root` is the path of
-/// the Kustomization that applies them: where it has such a file, those of other clusters stay.
+/// Returns a tree in which an object still has its manifest of the tree before, in the place where the tree has the manifest of its new name.
+/// `root` is the path of the Kustomization that applies both: it decides between files of several clusters. `None` if one of them is not
+/// in exactly one file.
 #[must_use]
-pub fn with_earlier_files(tree: &Tree, before: &Tree, ids: &BTreeSet<ObjectId>, root: &str) -> Tree {
-    let root = directory(root);
-    let files = [tree, before].into_iter().flat_map(yaml_files).filter(|(_, text)| {
-        let mut manifests = documents(text).into_iter().filter_map(manifest_in);
-        manifests.any(|manifest| ids.iter().any(|id| is_manifest_of(&manifest, id)))
-    });
-    let (below, others): (BTreeSet<&str>, BTreeSet<&str>) =
-        files.map(|(path, _)| path).partition(|path| path.starts_with(&root));
-    let mut earlier = tree.clone();
-    for path in if below.is_empty() { others } else { below } {
-        earlier.replace(path, before.get(path).cloned());
+pub fn with_earlier_manifest(
+    tree: &Tree,
+    before: &Tree,
+    (old, new): (&ObjectId, &ObjectId),
+    root: Option<&str>,
+) -> Option<Tree> {
+    let (_, earlier) = only_manifest(before, old, root)?;
+    let (path, document) = only_manifest(tree, new, root)?;
+    let text = tree.get(path).and_then(text_of)?;
+    let start = document.as_ptr().addr() - text.as_ptr().addr();
+    let end = if earlier.ends_with('\n') { "" } else { "\n" };
+    let after = format!("{}{earlier}{end}{}", &text[..start], &text[start + document.len()..]);
+    let mut held = tree.clone();
+    held.replace(path, Some(File::Regular(Arc::from(after.as_bytes()))));
+    depend_on_old_name(&mut held, (old, new), root);
+    Some(held)
+}
+
+/// Lets the Kustomizations below a path that depend on a new name depend on the old one.
+fn depend_on_old_name(tree: &mut Tree, (old, new): (&ObjectId, &ObjectId), root: Option<&str>) {
+    if old.namespace != new.namespace {
+        return;
     }
-    earlier
+    let files: Vec<(String, String)> = yaml_files(tree)
+        .filter(|(path, text)| text.contains(&*new.name) && root.is_none_or(|root| is_below(path, root)))
+        .map(|(path, text)| (path.to_owned(), text.to_owned()))
+        .collect();
+    for (path, text) in files {
+        let mut after = text.clone();
+        for document in documents(&text).into_iter().rev() {
+            let start = document.as_ptr().addr() - text.as_ptr().addr();
+            if let Some(edited) = depending_on_old_name(document, old, new) {
+                after.replace_range(start..start + document.len(), &edited);
+            }
+        }
+        tree.replace(&path, Some(File::Regular(Arc::from(after.as_bytes()))));
+    }
+}
+
+/// Returns a manifest that depends on the old name in place of the new one; `None` if it is not of a Kustomization that has dependencies.
+fn depending_on_old_name(document: &str, old: &ObjectId, new: &ObjectId) -> Option<String> {
+    let manifest = manifest_in(document)?;
+    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    if text(&manifest, "/kind")? != *new.kind || group_of(&text(&manifest, "/apiVersion")?) != &*new.group {
+        return None;
+    }
+    let own = text(&manifest, "/metadata/namespace");
+    let is_new = |item: &Value| {
+        let namespace = text(item, "/namespace").or_else(|| own.clone());
+        text(item, "/name").is_some_and(|name| *name == *new.name)
+            && namespace.is_none_or(|namespace| *namespace == *new.namespace)
+    };
+    edit::rename_items(document, &["spec", "dependsOn"], is_new, &old.name)
+}
+
+/// Returns the only manifest of an object in a tree, or the only one below a path, and its file.
+fn only_manifest<'t>(tree: &'t Tree, id: &ObjectId, root: Option<&str>) -> Option<(&'t str, &'t str)> {
+    let manifests = yaml_files(tree).filter(|(_, text)| text.contains(&*id.kind)).flat_map(|(path, text)| {
+        let own = documents(text)
+            .into_iter()
+            .filter(|document| yaml::document(document).is_ok_and(|manifest| is_manifest_of(&manifest, id)));
+        own.map(move |document| (path, document))
+    });
+    let all: Vec<(&str, &str)> = manifests.collect();
+    let is_only = all.len() == 1;
+    let mut chosen = all.into_iter().filter(|(path, _)| is_only || root.is_none_or(|root| is_below(path, root)));
+    chosen.next().filter(|_| chosen.next().is_none())
 }
 
 /// Removes manifests from a tree, each with the path of the Kustomization that builds it. A file without manifests goes, and so do
@@ -537,25 +592,31 @@ mod tests {
     }
 
     #[test]
-    fn a_rename_that_waits_has_its_file_of_before() {
+    fn a_rename_that_waits_keeps_the_old_manifest_where_the_new_one_is() {
         let manifest = |name: &str| {
             format!(
                 "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: {name}, namespace: flux-system}}\n"
             )
         };
-        let tree = |files: &[(&str, &str)]| {
-            let mut tree = Tree::default();
-            for (path, name) in files {
-                tree.insert(*path, File::Regular(Arc::from(manifest(name).as_bytes()))).unwrap();
-            }
-            tree
+        let tree = |files: &[(&str, &str)]| -> Tree { files.iter().copied().collect() };
+        let [old, new, inner, changed] = ["old", "new", "inner", "inner-two"].map(manifest);
+        let list = |file: &str| format!("resources: [b.yaml, {file}]\n");
+        let files = |file: &str, name: &str, inner: &str| {
+            let (path, list) = (format!("prod/{file}"), list(file));
+            let both = format!("{inner}---\n{name}");
+            tree(&[("prod/kustomization.yaml", &*list), (&*path, &*both), ("test/a.yaml", name)])
         };
-        let before = tree(&[("prod/a.yaml", "old"), ("prod/b.yaml", "inner"), ("test/a.yaml", "old")]);
-        let after = tree(&[("prod/c.yaml", "new"), ("prod/b.yaml", "inner-two"), ("test/a.yaml", "new")]);
-        let ids = BTreeSet::from([owner("old"), owner("new")]);
-        let held = with_earlier_files(&after, &before, &ids, "./prod");
-        let expected = tree(&[("prod/a.yaml", "old"), ("prod/b.yaml", "inner-two"), ("test/a.yaml", "new")]);
-        assert_eq!(FilePatch::between(&expected, &held), [], "what else the change has stays");
+        let (before, after) = (files("a.yaml", old.trim_end(), &inner), files("c.yaml", &new, &changed));
+        let held = |root| with_earlier_manifest(&after, &before, (&owner("old"), &owner("new")), root);
+        let mut expected = files("c.yaml", &old, &changed);
+        expected.replace("test/a.yaml", after.get("test/a.yaml").cloned());
+        let held_in = |root| FilePatch::between(&expected, &held(Some(root)).unwrap());
+        assert_eq!(held_in("./prod"), [], "what else the change has stays, and so does the file that a list names");
+        assert!(held(None).is_none() && held(Some("./stage")).is_none(), "two files have it");
+        let depending = |name: &str| format!("{inner}spec:\n  dependsOn:\n    - name: \"{name}\"\n");
+        let (before, after) = (files("c.yaml", &old, &depending("old")), files("c.yaml", &new, &depending("new")));
+        let waiting = with_earlier_manifest(&after, &before, (&owner("old"), &owner("new")), Some("./prod")).unwrap();
+        assert_eq!(waiting.get("prod/c.yaml"), before.get("prod/c.yaml"), "what depends on it waits with it");
     }
 
     fn removed(files: &[(&str, &str)], ids: &[ObjectId]) -> Result<BTreeMap<String, String>, String> {

@@ -21,10 +21,10 @@ use crate::kubernetes::deletion::volumes::{self, CLAIM, Volumes};
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource, ResourceType};
 use crate::kubernetes::referrer::Usage;
 use crate::kubernetes::snapshot::Snapshot;
-use crate::ownership::index::Index;
+use crate::ownership::index::{Index, Owner};
 use crate::ownership::rules::protection::find_protection;
 use crate::ownership::schemes::flux_kustomization::KIND;
-use crate::ownership::{OwnerId, OwnershipStatus};
+use crate::ownership::{Members, OwnerId, OwnershipStatus};
 use crate::plan::mask::SecretMask;
 use crate::plan::{Action, Certainty, Change, FinishedPlan, Outcome, Reason, ReasonCode};
 use order::hint_to_retire;
@@ -50,6 +50,8 @@ pub struct Retirement {
     pub left_over: Vec<ObjectId>,
     /// Sources that only the removed owners use.
     pub unused_sources: Vec<ObjectId>,
+    /// Owners that stay, and that have no objects any more.
+    pub emptied_owners: Vec<OwnerId>,
 }
 
 /// Fate of the data of a deleted claim.
@@ -100,14 +102,12 @@ impl Retirement {
         for fate in &mut data {
             fate.deleted_snapshots.extend(fate.snapshots.extract_if(.., |id| deleted.contains(id)));
         }
-        let owners = order
-            .owners
-            .iter()
-            .map(|owner| secrets.iter().fold(owner.clone(), |owner, mask| mask.masked_owner(owner)))
-            .collect();
+        let masked = |owner: &OwnerId| secrets.iter().fold(owner.clone(), |owner, mask| mask.masked_owner(owner));
+        let owners = order.owners.iter().map(masked).collect();
+        let emptied_owners = emptied_owners(first, last).iter().map(masked).collect();
         let left_over = SecretMask::written_by_all(secrets, order.left_over(first, last));
         let unused_sources = SecretMask::written_by_all(secrets, unused_sources(first, last));
-        Self { schema: SCHEMA, complete, owners, data, steps, left_over, unused_sources }
+        Self { schema: SCHEMA, complete, owners, data, steps, left_over, unused_sources, emptied_owners }
     }
 
     /// Returns true if every plan is complete.
@@ -121,6 +121,19 @@ fn unused_sources(first: &Snapshot, last: &Snapshot) -> Vec<ObjectId> {
     let [before, after] =
         [first, last].map(|state| state.resources.iter().flat_map(sources_of).collect::<BTreeSet<ObjectId>>());
     (&before - &after).into_iter().filter(|id| last.object(id).is_some()).collect()
+}
+
+/// Returns the owners of which something is there in the first state and nothing in the last one, where they still are.
+fn emptied_owners(first: &Snapshot, last: &Snapshot) -> Vec<OwnerId> {
+    let (before, after) = (Index::build(first), Index::build(last));
+    let has_objects = |index: &Index<'_>, owner: &Owner<'_>| {
+        let Members::Listed(members) = &owner.members else { return false };
+        let mut others = members.iter().filter(|id| !owner.id.is_object(id));
+        others.any(|id| index.snapshot().object(id).is_some())
+    };
+    let full = before.owners().filter(|owner| has_objects(&before, owner));
+    let emptied = full.filter(|owner| after.owner(&owner.id).is_some_and(|owner| !has_objects(&after, owner)));
+    emptied.map(|owner| owner.id.clone()).collect()
 }
 
 /// Returns the sources that an object of Flux names.

@@ -317,6 +317,26 @@ fn a_source_that_only_a_removed_owner_uses_is_named() {
 }
 
 #[test]
+fn an_owner_that_stays_without_objects_is_named() {
+    let map = |name: &str| object("", "ConfigMap", "shop", name);
+    let (a, b) = ("shop_a__ConfigMap", "shop_b__ConfigMap");
+    let own = "flux-system_self_kustomize.toolkit.fluxcd.io_Kustomization";
+    let owners = |web: &[&str]| vec![kustomization("web", web), kustomization("none", &["shop_c__ConfigMap"])];
+    let first = || snapshot(vec![map("a"), map("b")], [owners(&[a]), vec![kustomization("self", &[own, b])]].concat());
+    let emptied = |last: &Snapshot| -> Vec<String> {
+        super::emptied_owners(&first(), last).iter().map(|owner| owner.name.to_string()).collect()
+    };
+    let alone = || kustomization("self", &[own]);
+    assert_eq!(emptied(&snapshot(vec![], [owners(&[]), vec![alone()]].concat())), ["self", "web"]);
+    assert_eq!(
+        emptied(&snapshot(vec![map("a")], [owners(&[a]), vec![alone()]].concat())),
+        ["self"],
+        "one has an object"
+    );
+    assert!(emptied(&snapshot(vec![], vec![])).is_empty(), "they do not stay");
+}
+
+#[test]
 fn the_reclaim_policy_decides_about_the_data_of_a_claim() {
     let claim = object("", "PersistentVolumeClaim", "shop", "data");
     let volume = |policy: &str| {

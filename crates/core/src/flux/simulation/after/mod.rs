@@ -77,6 +77,7 @@ impl Preview<'_> {
             open: BTreeSet::new(),
             created: BTreeMap::new(),
             recreated: BTreeMap::new(),
+            gone: BTreeSet::new(),
         };
         next.carry_out_deletions();
         next.apply_builds();
@@ -125,6 +126,8 @@ struct Successor<'s, 'a> {
     open: BTreeSet<Gap>,
     /// Objects that are deleted and created again, with their API versions. Nothing of what was written to them is left.
     recreated: BTreeMap<ObjectId, Arc<str>>,
+    /// Objects that are deleted for good, although something may apply them before: with their namespace, for example.
+    gone: BTreeSet<ObjectId>,
     /// Number of objects that were given a uid, by the hash of their identities as they are written.
     created: BTreeMap<String, usize>,
 }
@@ -184,8 +187,10 @@ impl Successor<'_, '_> {
             cluster.types.retain(|kind| kind.resource() != *id.name);
         }
         cluster.replace_resource(id, None);
-        if change.action == Action::Recreate {
-            self.recreated.insert(id.clone(), object.version);
+        match change.action {
+            Action::Recreate => drop(self.recreated.insert(id.clone(), object.version)),
+            Action::Delete => drop(self.gone.insert(id.clone())),
+            _ => {}
         }
     }
 
@@ -226,6 +231,9 @@ impl Successor<'_, '_> {
 
     /// Writes an object that a controller applies, with the content of the kinds of Flux.
     fn apply(&mut self, id: &ObjectId, built: &BuiltObject, metadata: &AppliedMetadata, manager: &str) {
+        if self.gone.contains(id) || self.gone.contains(&id.namespace_object()) {
+            return;
+        }
         let flags = (manager == kustomize_controller::NAME).then_some(&self.state.input.flags);
         let live = self.snapshot.object(id).cloned();
         let is_new = live.is_none();

@@ -8,13 +8,17 @@ use super::cluster::{Files, NS, TestCluster, annotated, cluster_scoped, cm, in_n
 use super::releases;
 use crate::flux::handover::{all_holds, losses, managed_from_roots, set_holds};
 use crate::flux::simulation::questions::Progress;
-use crate::flux::simulation::{Preview, StateAfter};
+use crate::flux::simulation::{Preview, PreviewInput, StateAfter};
 use crate::kubernetes::object::{ObjectId, Resource};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::plan::mask::SecretMask;
 
 pub(super) fn after(cluster: &TestCluster, files: &Files) -> StateAfter {
-    let mut preview = Preview::new(cluster.input(files));
+    after_input(cluster, cluster.input(files))
+}
+
+fn after_input(cluster: &TestCluster, input: PreviewInput<'_>) -> StateAfter {
+    let mut preview = Preview::new(input);
     cluster.finish(|answers| match preview.step(answers) {
         Progress::Done(finished) => Progress::Done(preview.after(&finished, answers, 1, "main@sha1:2")),
         Progress::Needs(needs) => Progress::Needs(needs),
@@ -73,6 +77,22 @@ fn a_deleted_owner_takes_its_objects_and_a_namespace_its_content() {
     ];
     let after = vec![("root/k.yaml", vec![ks("l", "./q", json!({}))]), ("q/a.yaml", vec![cm("x")])];
     check(&before, &after, &vec![("root/k.yaml", vec![cm("z")])]);
+}
+
+#[test]
+fn what_owners_apply_to_a_namespace_that_is_deleted_by_hand_is_gone() {
+    let files = vec![
+        ("root/k.yaml", vec![ks("k", "./p", json!({}))]),
+        ("p/a.yaml", vec![in_namespace(cm("i"), "shop"), cm("a")]),
+    ];
+    let mut cluster = TestCluster::new(&files);
+    let shop = cluster.add(&cluster_scoped("Namespace", "shop"), None);
+    cluster.snapshot.normalise();
+    let input = PreviewInput { by_hand: BTreeSet::from([shop.clone()]), ..cluster.input(&files) };
+    let StateAfter { snapshot, open, .. } = after_input(&cluster, input);
+    assert_eq!(open, []);
+    let inside = ObjectId::new("", "ConfigMap", "shop", "i");
+    assert_eq!([shop, inside].map(|id| snapshot.object(&id).is_some()), [false, false]);
 }
 
 #[test]
