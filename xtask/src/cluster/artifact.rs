@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 use flate2::{Compression, GzBuilder};
 use tar::{Builder, EntryType, Header};
 
+use super::helmignore::HelmIgnore;
+
 /// Returns a tar.gz of a folder, or the content of a file.
 ///
 /// Symlinks and `.git` are left out, as in source-controller. `.sourceignore` has no effect; tests of it
@@ -15,18 +17,23 @@ pub(crate) fn pack(path: &Path, is_git: bool) -> Result<Vec<u8>> {
     if path.is_file() {
         return fs::read(path).with_context(|| format!("cannot read {}", path.display()));
     }
-    archive(path, Path::new(""), is_git, None)
-}
-
-/// Returns a tar.gz of a folder with a chart, with this text in its Chart.yaml.
-pub(crate) fn pack_chart(path: &Path, about: &str) -> Result<Vec<u8>> {
-    archive(path, Path::new("chart"), false, Some(about))
-}
-
-/// Returns a tar.gz with the content of a folder below another path.
-fn archive(path: &Path, below: &Path, is_git: bool, about: Option<&str>) -> Result<Vec<u8>> {
     let mut entries = Vec::new();
     list(path, is_git, &mut entries)?;
+    archive(path, Path::new(""), entries, None)
+}
+
+/// Returns a tar.gz of a folder with a chart, with this text in its Chart.yaml. What its `.helmignore` names is left out.
+pub(crate) fn pack_chart(path: &Path, about: &str) -> Result<Vec<u8>> {
+    let mut entries = Vec::new();
+    list(path, false, &mut entries)?;
+    let text = fs::read_to_string(path.join(".helmignore")).unwrap_or_default();
+    let rules = HelmIgnore::parse(&text);
+    entries.retain(|entry| entry.strip_prefix(path).is_ok_and(|name| !rules.leaves_out(name, entry.is_dir())));
+    archive(path, Path::new("chart"), entries, Some(about))
+}
+
+/// Returns a tar.gz with entries of a folder below another path.
+fn archive(path: &Path, below: &Path, mut entries: Vec<PathBuf>, about: Option<&str>) -> Result<Vec<u8>> {
     entries.sort();
     let encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
     let mut archive = Builder::new(encoder);

@@ -7,6 +7,7 @@ mod access;
 mod artifact;
 pub mod audit;
 pub mod command;
+mod helmignore;
 mod keys;
 mod kubectl;
 mod process;

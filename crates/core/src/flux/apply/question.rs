@@ -62,7 +62,7 @@ pub enum Request {
 }
 
 /// Everything that the answer to a question depends on: owner, object, and the run of the owner that makes the change.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct QuestionKey {
     owner: ObjectId,
     id: ObjectId,

@@ -123,6 +123,7 @@ impl<'a> Preview<'a> {
             changed_health: BTreeSet::new(),
             deletion_refusals: vec![],
             owner_refusals: BTreeMap::new(),
+            owner_doubts: Arc::default(),
             cascade_refusals: Arc::default(),
             stored_releases: BTreeMap::new(),
             affected: vec![],
@@ -139,7 +140,7 @@ impl<'a> Preview<'a> {
         if !needs.is_empty() {
             return Progress::of_builds(needs);
         }
-        if let Some(plan) = self.rehearsal.confirmed_plan(&mut self.state, answers) {
+        if let Some(plan) = self.rehearsal.confirmed_plan(&mut self.state, &self.owner_questions, answers) {
             return Progress::Done(self.rehearsal.finish(&self.state, plan, answers));
         }
         loop {
@@ -148,7 +149,7 @@ impl<'a> Preview<'a> {
                     if take_changed_health(&mut self.state, answers) || take_refused_deletions(&mut self.state, &plan) {
                         continue;
                     }
-                    match self.rehearsal.reconsider(&mut self.state, &plan, answers) {
+                    match self.rehearsal.reconsider(&mut self.state, &plan, &self.owner_questions, answers) {
                         Reconsidered::Confirmed => {}
                         // The plan changes what its answers depend on.
                         Reconsidered::Changed => continue,
@@ -157,7 +158,7 @@ impl<'a> Preview<'a> {
                             return Progress::Needs(needs);
                         }
                     }
-                    let of_owners = std::mem::take(&mut self.owner_questions);
+                    let of_owners = self.owner_questions.clone();
                     return self.rehearsal.rehearse(&self.state, plan, of_owners, answers);
                 }
                 Progress::Needs(needs) => return Progress::Needs(needs),

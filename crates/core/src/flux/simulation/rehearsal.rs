@@ -9,6 +9,7 @@
 //! otherwise.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
@@ -113,20 +114,34 @@ pub(super) fn take_refused_deletions(state: &mut State<'_>, plan: &Plan) -> bool
 impl Rehearsal {
     /// Takes in the answers to the last questions. Returns the plan that raised them if they do not change it, and `None` if
     /// the plan must be made again.
-    pub(super) fn confirmed_plan(&mut self, state: &mut State<'_>, answers: &Answers) -> Option<Plan> {
+    pub(super) fn confirmed_plan(
+        &mut self,
+        state: &mut State<'_>,
+        of_owners: &[Question],
+        answers: &Answers,
+    ) -> Option<Plan> {
         let plan = self.plan.take()?;
         let is_changed = self.take_answers(state, answers)
-            || !matches!(self.reconsider(state, &plan, answers), Reconsidered::Confirmed);
+            || !matches!(self.reconsider(state, &plan, of_owners, answers), Reconsidered::Confirmed);
         Some(plan).filter(|_| !is_changed && !self.asks_of_owners)
     }
 
-    /// Compares the answers so far with what a plan changes, which can end some of them.
-    pub(super) fn reconsider(&mut self, state: &mut State<'_>, plan: &Plan, answers: &Answers) -> Reconsidered {
-        let Some(builds) = self.builds.as_ref().filter(|_| !self.asked.is_empty()) else {
+    /// Compares the answers so far with what a plan changes, which can end some of them. `of_owners` are the questions about
+    /// other owners than Kustomizations.
+    pub(super) fn reconsider(
+        &mut self,
+        state: &mut State<'_>,
+        plan: &Plan,
+        of_owners: &[Question],
+        answers: &Answers,
+    ) -> Reconsidered {
+        let has_answers = !self.asked.is_empty() || !of_owners.is_empty();
+        let Some(builds) = self.builds.as_ref().filter(|_| has_answers) else {
             return Reconsidered::Confirmed;
         };
         let premises = Premises::new(state, builds, plan, &self.asked, answers);
         let standings: Vec<Standing> = self.asked.iter().map(|asked| premises.standing(asked)).collect();
+        let mut doubts = premises.owner_doubts(of_owners);
         let mut needs = premises.into_needs();
         needs.dry_runs.retain(|question| !self.keys.contains(question.key()));
         if !needs.builds.is_empty() || !needs.dry_runs.is_empty() {
@@ -139,7 +154,12 @@ impl Rehearsal {
                 (asked.standing, is_raised) = (standing, true);
             }
         }
-        if is_raised && self.take_answers(state, answers) { Reconsidered::Changed } else { Reconsidered::Confirmed }
+        // A condition that is known stays.
+        doubts.extend(state.owner_doubts.iter().map(|(key, doubt)| (key.clone(), Arc::clone(doubt))));
+        let is_doubted = doubts != *state.owner_doubts;
+        state.owner_doubts = Arc::new(doubts);
+        let is_changed = is_raised && self.take_answers(state, answers);
+        if is_changed || is_doubted { Reconsidered::Changed } else { Reconsidered::Confirmed }
     }
 
     /// Remembers the questions that are asked now, which are asked once.

@@ -75,10 +75,16 @@ impl<'r, 'a> Derivation<'r, 'a> {
 
     /// Returns the answer of the API server to a change by another owner than a Kustomization, and asks for it.
     pub(crate) fn ask(&mut self, question: Question) -> Verdict {
+        self.ask_with_doubt(question).0
+    }
+
+    /// Returns the same answer, with the condition under which the API server refuses what it accepts now.
+    pub(crate) fn ask_with_doubt(&mut self, question: Question) -> (Verdict, Option<Arc<str>>) {
         let question = self.state.with_privacy(question);
         let verdict = self.dry_runs.verdict(&question);
+        let doubt = self.state.owner_doubts.get(question.key()).cloned();
         self.questions.push(question);
-        verdict
+        (verdict, doubt)
     }
 
     /// Returns the content of a live object, and nothing if it cannot be read; `None` if the answer is missing.

@@ -1,6 +1,7 @@
 //! Owners in rows, and the words for them that several reasons share.
 
 use crate::flux::spec::NamespacedName;
+use crate::kubernetes::object::ObjectId;
 use crate::ownership::OwnerId;
 use crate::ownership::schemes::flux_kustomization::KIND;
 
@@ -10,6 +11,11 @@ pub(crate) const NOT_READ: &str = "its objects are in another cluster (spec.kube
 /// Returns the identity of a Kustomization as an owner.
 pub(crate) fn owner_id(key: &NamespacedName) -> OwnerId {
     OwnerId::new("flux", KIND, &key.namespace, &key.name)
+}
+
+/// Returns an object of Flux as an owner.
+pub(crate) fn flux_owner(id: &ObjectId) -> OwnerId {
+    OwnerId::new("flux", &id.kind, &id.namespace, &id.name)
 }
 
 /// Returns the condition of another Kustomization, whose words begin with `it`, as a relative clause.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::flux::apply::dry_run::DryRunResult;
+use crate::flux::apply::question::QuestionKey;
 use crate::flux::spec::{KustomizationSpec, NamespacedName};
 use crate::kubernetes::object::ObjectId;
 use crate::plan::{Actor, Reason};
@@ -82,6 +83,10 @@ pub(crate) struct Delay {
 }
 /// Messages of the server about deletions that it refuses to the controller of a deleted owner, by owner and object.
 pub(crate) type OwnerRefusals = BTreeMap<(ObjectId, ObjectId), String>;
+
+/// Conditions under which the API server refuses requests of other owners than Kustomizations that it accepts now, as clauses for
+/// people.
+pub(crate) type OwnerDoubts = BTreeMap<QuestionKey, Arc<str>>;
 
 /// Deletions by the controllers of Kubernetes that the API server refuses them, by the component that deletes and by object.
 pub(crate) type CascadeRefusals = BTreeMap<(Actor, ObjectId), CascadeRefusal>;

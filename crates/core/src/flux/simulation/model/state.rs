@@ -12,7 +12,7 @@ use super::generated_artifacts::GeneratedArtifacts;
 use super::held_deletions::Holders;
 use super::input::PreviewInput;
 use super::node::{Node, NodeId, Nodes, Pass, PassId};
-use super::refusals::{CascadeRefusals, Delay, DeletionRefusal, ForcedDeletion, OwnerRefusals, Refusal};
+use super::refusals::{CascadeRefusals, Delay, DeletionRefusal, ForcedDeletion, OwnerDoubts, OwnerRefusals, Refusal};
 use super::secret_values::SecretValues;
 use crate::flux::build::objects::defined_kind;
 use crate::flux::generator::Generation;
@@ -45,6 +45,7 @@ pub(crate) struct State<'a> {
     pub(crate) changed_health: BTreeSet<(NamespacedName, ObjectId)>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     pub(crate) owner_refusals: OwnerRefusals,
+    pub(crate) owner_doubts: Arc<OwnerDoubts>,
     pub(crate) cascade_refusals: Arc<CascadeRefusals>,
     pub(crate) stored_releases: StoredReleases,
     /// Live Kustomizations that depend on themselves, by source.

@@ -13,10 +13,9 @@ use crate::flux::apply::admission::{
     POLICY, ParameterRef, deleted_object, namespace_object,
 };
 use crate::flux::apply::cause::denial;
-use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{GroupKind, KeyValues, ObjectId, ResourceType, merge, text_at, texts_at};
 
-const WEBHOOKS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
+pub(super) const WEBHOOKS: [&str; 2] = ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"];
 
 /// A rule that is asked about a request before or after the change.
 struct Reached<'w> {
@@ -38,32 +37,46 @@ impl Reached<'_> {
     }
 }
 
-/// A request of kustomize-controller.
+/// A request of a controller.
 #[derive(Clone, Copy)]
 pub(super) struct Sent<'r> {
     id: &'r ObjectId,
-    /// Object as it is applied; `None` for a deletion.
-    object: Option<&'r AppliedObject>,
+    /// Manifest that is applied; `None` for a deletion.
+    manifest: Option<&'r Value>,
+    /// Nothing of the manifest is encrypted or a placeholder.
+    is_known: bool,
     operation: &'static str,
 }
 
 impl<'r> Sent<'r> {
     pub(super) fn apply(world: &World<'_, '_>, object: &'r AppliedObject) -> Self {
-        Self { id: &object.id, object: Some(object), operation: world.operation(object) }
+        Self { operation: world.operation(object), ..Self::creation(object) }
     }
 
     /// Returns the creation of an object whose live one is deleted before.
     pub(super) fn creation(object: &'r AppliedObject) -> Self {
-        Self { id: &object.id, object: Some(object), operation: "CREATE" }
+        let is_known = object.built.masked.is_none() && object.built.undecrypted.is_none();
+        Self { id: &object.id, manifest: Some(&object.built.manifest), is_known, operation: "CREATE" }
+    }
+
+    /// Returns the apply of a manifest that is as it is sent.
+    pub(super) fn manifest(world: &World<'_, '_>, id: &'r ObjectId, manifest: &'r Value) -> Self {
+        let operation = if world.state.is_live(id) { "UPDATE" } else { "CREATE" };
+        Self { id, manifest: Some(manifest), is_known: true, operation }
+    }
+
+    /// Returns the same request, without what its manifest says.
+    pub(super) fn hidden(self) -> Self {
+        Self { is_known: false, ..self }
     }
 
     pub(super) fn deletion(id: &'r ObjectId) -> Self {
-        Self { id, object: None, operation: "DELETE" }
+        Self { id, manifest: None, is_known: false, operation: "DELETE" }
     }
 
     /// Returns the version of the API that it is sent in.
     fn version(self, kind: &'r ResourceType) -> &'r str {
-        let of_manifest = self.object.map(|object| text_at(&object.built.manifest, "/apiVersion"));
+        let of_manifest = self.manifest.map(|manifest| text_at(manifest, "/apiVersion"));
         of_manifest.map_or(&kind.version, |text| text.rsplit_once('/').map_or(text, |(_, version)| version))
     }
 
@@ -190,6 +203,17 @@ fn rules_of<'v>(
             .map(|rule| (String::new(), rule));
         own.chain(AdmissionRule::of_webhooks(content)).map(|(name, rule)| ((*id).clone(), name, rule))
     })
+}
+
+/// Returns true if webhooks of a configuration are asked about a request that those which it replaces are not asked about.
+pub(super) fn asks_anew(world: &World<'_, '_>, before: Option<&Value>, after: &Value, sent: Sent<'_>) -> bool {
+    let Sent { id, operation, .. } = sent;
+    let Some(kind) = world.state.input.snapshot.type_of(id) else { return true };
+    let labels = world.state.live_object(&id.namespace_object()).map(|live| live.labels.clone()).unwrap_or_default();
+    let request = AdmissionRequest { kind, version: sent.version(kind), id, operation, namespace: &labels };
+    let known = before.into_iter().flat_map(AdmissionRule::of_webhooks);
+    let asked: BTreeSet<String> = known.filter(|(_, rule)| rule.matches(request)).map(|(name, _)| name).collect();
+    AdmissionRule::of_webhooks(after).any(|(name, rule)| rule.matches(request) && !asked.contains(&name))
 }
 
 /// Returns false if a rule certainly allows the deletion of a live object with these labels.
@@ -387,18 +411,27 @@ pub(super) fn after_refusal<'w>(world: &'w World<'_, '_>, message: &str, sent: S
     (is_known && !ending.is_empty()).then_some(Ruling::Free(ending))
 }
 
-/// Returns what the rules that the change brings say about a request that the server accepts now.
-pub(super) fn after_acceptance<'w>(world: &'w World<'_, '_>, owner: &NamespacedName, sent: Sent<'_>) -> Ruling<'w> {
-    let Sent { id, object, .. } = sent;
+/// Returns what the rules that the change brings say about a request that the server accepts now. `order` is that of an event and
+/// the last apply of its owner.
+pub(super) fn after_acceptance<'w>(
+    world: &'w World<'_, '_>,
+    order: impl Fn(&Event) -> Precedence,
+    sent: Sent<'_>,
+) -> Ruling<'w> {
+    let id = sent.id;
     if !is_touched(world, id) {
         return Ruling::Same;
     }
     let kind = world.state.input.snapshot.type_of(id);
     let Some((kind, rules)) = kind.and_then(|kind| Some((kind, reached(world, kind, sent)?))) else {
         let events = world.events.iter().filter(|event| &*event.id.group == ADMISSION && !event.is_deleted);
-        let events: Vec<&Event> =
-            events.filter(|event| world.precedence(event, owner, id) != Precedence::After).collect();
+        let events: Vec<&Event> = events.filter(|event| order(event) != Precedence::After).collect();
         return if events.is_empty() || id.cluster.is_some() { Ruling::Same } else { Ruling::Open(events) };
+    };
+    // An owner deletes objects last.
+    let order = |event: &Event| match order(event) {
+        Precedence::After if sent.manifest.is_none() => Precedence::Unknown,
+        order => order,
     };
     let mut open: Vec<&Event> = vec![];
     for reached in rules.iter().filter(|rule| !rule.is_same()) {
@@ -407,25 +440,25 @@ pub(super) fn after_acceptance<'w>(world: &'w World<'_, '_>, owner: &NamespacedN
         let mut coming: Vec<&Event> = reached.events.iter().copied().filter(is_coming).collect();
         if reached.has_unknown_parameters {
             // Each parameter that is selected has a say of its own.
-            coming.retain(|event| precedence(world, event, owner, id, object) != Precedence::After);
+            coming.retain(|event| order(event) != Precedence::After);
         }
         // The rule holds once all of these have happened, and the namespace must exist before an object in it does.
         let is_new = world.state.live_object(&id.namespace_object()).is_none() && !id.namespace.is_empty();
-        let order: Vec<Precedence> = coming
+        let orders: Vec<Precedence> = coming
             .iter()
             .map(|event| {
                 let is_own_namespace = is_new && event.id == id.namespace_object();
-                if is_own_namespace { Precedence::Before } else { precedence(world, event, owner, id, object) }
+                if is_own_namespace { Precedence::Before } else { order(event) }
             })
             .collect();
-        if coming.is_empty() || order.contains(&Precedence::After) {
+        if coming.is_empty() || orders.contains(&Precedence::After) {
             continue;
         }
         match verdict(world, rule, kind, sent, false) {
             Some(true) => {}
             Some(false)
                 if !rule.selects_objects()
-                    && order.iter().all(|order| *order == Precedence::Before)
+                    && orders.iter().all(|order| *order == Precedence::Before)
                     && coming.iter().all(is_at_once) =>
             {
                 return Ruling::Denied(coming, rule.denies_as_invalid());
@@ -442,20 +475,6 @@ fn is_at_once(event: &&Event) -> bool {
     event.id.is("", "Namespace")
 }
 
-/// Returns the order of an event and an apply, or the deletion of an object, which comes last in a run.
-fn precedence(
-    world: &World<'_, '_>,
-    event: &Event,
-    owner: &NamespacedName,
-    id: &ObjectId,
-    object: Option<&AppliedObject>,
-) -> Precedence {
-    match world.precedence(event, owner, id) {
-        Precedence::After if object.is_none() => Precedence::Unknown,
-        order => order,
-    }
-}
-
 /// Returns true if a policy allows a request, or is not asked about it; `None` if that is not known. With `is_asked`,
 /// its conditions are known to be true.
 fn verdict(
@@ -465,7 +484,7 @@ fn verdict(
     sent: Sent<'_>,
     is_asked: bool,
 ) -> Option<bool> {
-    let Sent { id, object, operation } = sent;
+    let Sent { id, manifest, is_known, operation } = sent;
     let live = world.state.live_object(id).filter(|_| operation != "CREATE");
     let labels = Some(id)
         .filter(|id| rule.asks_for_namespace() && !id.namespace.is_empty())
@@ -482,7 +501,7 @@ fn verdict(
             None => allows.filter(|allows| *allows),
         }
     };
-    let Some(object) = object else {
+    let Some(manifest) = manifest else {
         let known = deleted_object(id, &live?.labels);
         return allows(&Value::Null, Some(&known), false).or_else(|| {
             let is_secret = id.is("", "Secret");
@@ -491,10 +510,10 @@ fn verdict(
             allows(&Value::Null, Some(old?), true)
         });
     };
-    if object.built.masked.is_some() || object.built.undecrypted.is_some() {
+    if !is_known {
         return None;
     }
-    let mut manifest = (*object.built.manifest).clone();
+    let mut manifest = manifest.clone();
     manifest["metadata"]["namespace"] = (&*id.namespace).into();
     let is_whole = has_no_defaults(&id.group_kind());
     if live.is_none() {

@@ -102,7 +102,7 @@ impl Premises<'_, '_> {
     }
 
     /// Returns a definition as it is now, as far as it is known.
-    fn former(&self, definition: &Event) -> Option<Cow<'_, Value>> {
+    pub(super) fn former(&self, definition: &Event) -> Option<Cow<'_, Value>> {
         let ObjectId { kind, namespace, name, cluster, .. } = &definition.id;
         if cluster.is_none() {
             return self.world.read("apiextensions.k8s.io/v1", kind, namespace, name)?.map(Cow::Borrowed);

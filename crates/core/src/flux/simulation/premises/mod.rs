@@ -16,8 +16,8 @@ mod contests;
 mod definitions;
 mod event;
 mod holders;
-mod limit_ranges;
-mod pods;
+mod limits;
+mod owners;
 mod quotas;
 mod recreations;
 mod rights;
@@ -33,6 +33,7 @@ use self::admission::{Ruling, Sent};
 use self::applied_builds::AppliedBuilds;
 use self::asked_change::AskedChange;
 use self::event::Event;
+use self::limits::limiting_events;
 use self::quotas::{Room, room};
 use self::rights::{Rights, rights};
 use self::world::{Precedence, World};
@@ -243,7 +244,8 @@ impl<'s, 'a> Premises<'s, 'a> {
         if of_definition != Standing::Holds {
             return of_definition;
         }
-        match admission::after_acceptance(&self.world, &owner, Sent::deletion(id)) {
+        let order = |event: &Event| self.world.precedence(event, &owner, id);
+        match admission::after_acceptance(&self.world, order, Sent::deletion(id)) {
             Ruling::Denied(events, _) => {
                 let message = format!("an admission policy denies it after {}", clauses(&events));
                 return Standing::Replaced(Box::new(DryRunResult::Refused(message)), vec![]);
@@ -538,7 +540,8 @@ impl<'s, 'a> Premises<'s, 'a> {
         if of_definition != Standing::Holds {
             return of_definition;
         }
-        match admission::after_acceptance(&self.world, &object.owner, Sent::apply(&self.world, object)) {
+        let order = |event: &Event| self.order(event, object);
+        match admission::after_acceptance(&self.world, order, Sent::apply(&self.world, object)) {
             Ruling::Denied(events, is_invalid) => {
                 let message = format!("an admission policy denies it after {}", clauses(&events));
                 return self.of_denial(object, message, is_invalid);
@@ -564,8 +567,7 @@ impl<'s, 'a> Premises<'s, 'a> {
             }
             Some(Room::Enough(_)) | None => {}
         }
-        let mut limiting = limit_ranges::limiting(&self.world, object);
-        limiting.extend(pods::refusing(&self.world, object));
+        let mut limiting = limiting_events(&self.world, object);
         let mut lost = admission::lost_services(&self.world, Sent::apply(&self.world, object));
         lost.retain(|event| self.can_precede(event, object) && self.order(event, object) != Precedence::After);
         limiting.extend(lost);

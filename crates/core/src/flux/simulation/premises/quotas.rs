@@ -10,11 +10,8 @@ use super::world::{Fact, World};
 use crate::flux::apply::AppliedObject;
 use crate::flux::simulation::model::protection::is_never_applied;
 use crate::kubernetes::deletion::order::apply_order;
-use crate::kubernetes::object::{ObjectId, ResourceType, list_at, text_at};
-use crate::kubernetes::quantity::quantity;
-
-/// Resources of the containers of a Pod. A quota may name them with a prefix, or without one for requests.
-const COMPUTE: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];
+use crate::kubernetes::object::{ObjectId, ResourceType};
+use crate::kubernetes::quota::{Scope, amount, counts, is_count, names, number, scopes};
 
 /// Room that quotas leave for an object.
 pub(super) enum Room<'w> {
@@ -108,7 +105,7 @@ impl<'w> Crowd<'w> {
     fn room(&self, limit: &Limit<'_>) -> Option<Room<'w>> {
         let is_same = limit.before == limit.after && self.freed.is_empty() && self.others.is_empty();
         let amount = |manifest: &Value| {
-            if limit.counts(self.kind, manifest)? { amount(&limit.name, manifest) } else { Some(0.0) }
+            if counts(&limit.scopes, self.kind, manifest)? { amount(&limit.name, manifest) } else { Some(0.0) }
         };
         let own: Option<Vec<f64>> = self.own.iter().map(|(_, manifest)| amount(manifest)).collect();
         let others: Option<f64> = self.others.iter().map(|manifest| manifest.and_then(&amount)).sum();
@@ -136,12 +133,10 @@ impl<'w> Crowd<'w> {
 /// Returns the limits of a quota that an object of a crowd uses.
 fn limits<'w>(quota: &Fact<'w>, crowd: &Crowd<'_>) -> Vec<Limit<'w>> {
     let scopes = scopes(quota.after.or(quota.before));
-    let hard = |content: Option<&Value>, list: &str, name: &str| {
-        let value = content?.pointer(list)?.get(name)?;
-        value.as_f64().or_else(|| quantity(value.as_str()?))
-    };
+    let hard = |content: Option<&Value>, list: &str, name: &str| number(content?, list, name);
+    let own = crowd.own.iter().find(|(id, _)| *id == crowd.id).map_or(&Value::Null, |(_, manifest)| *manifest);
     let mut found = vec![];
-    for name in names(crowd) {
+    for name in names(crowd.kind, own) {
         let is_counted = is_count(&name, crowd.kind) && scopes.is_empty();
         let before = hard(quota.before, "/status/hard", &name);
         let after = if quota.events.is_empty() { before } else { hard(quota.after, "/spec/hard", &name) };
@@ -151,118 +146,4 @@ fn limits<'w>(quota: &Fact<'w>, crowd: &Crowd<'_>) -> Vec<Limit<'w>> {
         }
     }
     found
-}
-
-/// Part of what a quota says about the objects that count.
-#[derive(Clone, Copy)]
-struct Scope<'w> {
-    name: &'w str,
-    operator: &'w str,
-    values: &'w [Value],
-}
-
-/// Returns what the objects that a quota counts must be like.
-fn scopes(quota: Option<&Value>) -> Vec<Scope<'_>> {
-    let list = |at| quota.into_iter().flat_map(move |quota| list_at(quota, at));
-    let named = list("/spec/scopes").filter_map(Value::as_str);
-    let named = named.map(|name| Scope { name, operator: "Exists", values: &[] });
-    let selected = list("/spec/scopeSelector/matchExpressions").map(|selector| Scope {
-        name: text_at(selector, "/scopeName"),
-        operator: text_at(selector, "/operator"),
-        values: list_at(selector, "/values"),
-    });
-    named.chain(selected).collect()
-}
-
-impl Scope<'_> {
-    /// Returns true if a Pod is in the scope; `None` if that is not known.
-    fn has(&self, pod: &Value) -> Option<bool> {
-        let ends = pod.pointer("/spec/activeDeadlineSeconds").is_some_and(|seconds| !seconds.is_null());
-        let class = text_at(pod, "/spec/priorityClassName");
-        match self.name {
-            "Terminating" => Some(ends),
-            "NotTerminating" => Some(!ends),
-            // The server gives the default class to others.
-            "PriorityClass" if !class.is_empty() => match self.operator {
-                "Exists" => Some(true),
-                "DoesNotExist" => Some(false),
-                "In" => Some(self.values.iter().any(|value| value == class)),
-                "NotIn" => Some(!self.values.iter().any(|value| value == class)),
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-}
-
-impl Limit<'_> {
-    /// Returns true if an object counts; `None` if that is not known.
-    fn counts(&self, kind: &ResourceType, manifest: &Value) -> Option<bool> {
-        let results: Vec<Option<bool>> = match (&*kind.group, &*kind.kind) {
-            ("", "Pod") => self.scopes.iter().map(|scope| scope.has(manifest)).collect(),
-            ("", "PersistentVolumeClaim") => self.scopes.iter().map(|_| None).collect(),
-            // A quota with a scope counts nothing else.
-            _ => self.scopes.iter().map(|_| Some(false)).collect(),
-        };
-        if results.contains(&Some(false)) {
-            return Some(false);
-        }
-        (!results.contains(&None)).then_some(true)
-    }
-}
-
-/// Returns the names of the resources that objects of a kind use.
-fn names(crowd: &Crowd<'_>) -> Vec<String> {
-    let ResourceType { group, plural, .. } = crowd.kind;
-    let dotted = if group.is_empty() { String::new() } else { format!(".{group}") };
-    let mut names = vec![format!("count/{plural}{dotted}"), plural.to_string()];
-    match (&**group, &*crowd.kind.kind) {
-        ("", "PersistentVolumeClaim") => {
-            names.push("requests.storage".to_owned());
-            let own = crowd.own.iter().find(|(id, _)| *id == crowd.id);
-            let class =
-                own.map(|(_, manifest)| text_at(manifest, "/spec/storageClassName")).filter(|it| !it.is_empty());
-            names.extend(class.map(|class| format!("{class}{OF_CLASS}")));
-        }
-        ("", "Pod") => {
-            let prefixed = ["", "requests.", "limits."].map(|prefix| COMPUTE.map(|name| format!("{prefix}{name}")));
-            names.extend(prefixed.into_iter().flatten());
-        }
-        ("", "Service") => names.extend(["services.nodeports", "services.loadbalancers"].map(str::to_owned)),
-        _ => {}
-    }
-    names
-}
-
-/// End of the name of the storage that the claims of one class request, after the name of the class.
-const OF_CLASS: &str = ".storageclass.storage.k8s.io/requests.storage";
-
-/// Returns true if a resource is the number of objects of a kind.
-fn is_count(name: &str, kind: &ResourceType) -> bool {
-    name.starts_with("count/") || name == &*kind.plural
-}
-
-/// Returns how much of a resource an object uses; `None` if that is not known here.
-fn amount(name: &str, manifest: &Value) -> Option<f64> {
-    let requested = || quantity(text_at(manifest, "/spec/resources/requests/storage"));
-    let kind = text_at(manifest, "/spec/type");
-    let has_ports = matches!(kind, "NodePort" | "LoadBalancer");
-    let asks_for_none = kind == "LoadBalancer"
-        && manifest.pointer("/spec/allocateLoadBalancerNodePorts").is_some_and(|it| *it == false);
-    let is_named = |port: &&Value| port["nodePort"].as_u64().is_some_and(|port| port != 0);
-    match name {
-        "requests.storage" => requested(),
-        name if name.ends_with(OF_CLASS) => {
-            let is_of_class = name.strip_suffix(OF_CLASS) == Some(text_at(manifest, "/spec/storageClassName"));
-            if is_of_class { requested() } else { Some(0.0) }
-        }
-        "services.nodeports" if asks_for_none => {
-            Some(list_at(manifest, "/spec/ports").iter().filter(is_named).count() as f64)
-        }
-        "services.nodeports" if has_ports => Some(list_at(manifest, "/spec/ports").len() as f64),
-        "services.nodeports" => Some(0.0),
-        "services.loadbalancers" => Some(f64::from(u8::from(kind == "LoadBalancer"))),
-        name if COMPUTE.iter().any(|compute| name.ends_with(compute)) => None,
-        _ => Some(1.0),
-    }
 }

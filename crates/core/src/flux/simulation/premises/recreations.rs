@@ -139,7 +139,8 @@ impl Premises<'_, '_> {
         let open = |changed: String| {
             Answer::Open(format!("the server accepts the {request} of {shown} now, and may refuse it after {changed}"))
         };
-        match after_acceptance(&self.world, &object.owner, sent) {
+        let order = |event: &Event| self.order(event, object);
+        match after_acceptance(&self.world, order, sent) {
             Ruling::Denied(events, _) => {
                 return Answer::Refused(format!("an admission policy denies its {request} after {}", clauses(&events)));
             }

@@ -8,7 +8,7 @@ use crate::flux::simulation::model::affected_owner::{
     AffectedOwner, Difference, Effect, Open, OwnerDeletion, Reaction,
 };
 use crate::flux::simulation::model::held_deletions::held_deletion;
-use crate::flux::simulation::model::owner_names::owner_id;
+use crate::flux::simulation::model::owner_names::{flux_owner, owner_id};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::is_applied_after;
 use crate::flux::simulation::owners::helm::drift::correcting;
@@ -29,11 +29,6 @@ use crate::plan::grave::by_gravity;
 use crate::plan::{
     Action, Actor, Change, Diff, Outcome, OwnerOutcome, PinnedObject, Plan, Reason, ReasonCode, if_deleted,
 };
-
-/// Returns an object of Flux as the owner of a row.
-fn flux_owner(id: &ObjectId) -> OwnerId {
-    OwnerId::new("flux", &id.kind, &id.namespace, &id.name)
-}
 
 /// Returns the controller of an owner.
 fn controller_of(owner: &ObjectId) -> Actor {
@@ -317,7 +312,8 @@ fn owner_row(action: Action, object: impl Into<PinnedObject>, owner: &ObjectId, 
 
 /// Changes the rows of deleted objects that another owner, or one that is created again, applies.
 ///
-/// A HelmRelease applies its objects once, so that those that are deleted after that stay away unless it corrects their drift.
+/// A HelmRelease applies its objects once, so that those that are deleted after that stay away unless it corrects their drift. A
+/// ResourceSet applies its objects again only after its interval.
 pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>, changes: &mut [Change]) {
     for change in changes.iter_mut().filter(|change| change.action == Action::Delete) {
         let id = change.object.id.clone();
@@ -366,11 +362,11 @@ pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>,
             change.make_race(condition);
         } else if consequences.may_be_deleted(by) {
             continue;
-        } else if by.is(releases::GROUP, releases::KIND) {
-            change.make_race("nothing creates it again if that happens before it is deleted");
         } else if change.cause.as_ref().is_some_and(|cause| cause.is(flux_operator::GROUP, resource_set::KIND)) {
             change
                 .make_race("it stays if that happens first: flux-operator deletes what carries the labels of its set");
+        } else if by.is(releases::GROUP, releases::KIND) || by.is(flux_operator::GROUP, resource_set::KIND) {
+            change.make_race("nothing creates it again if that happens before it is deleted");
         }
     }
 }

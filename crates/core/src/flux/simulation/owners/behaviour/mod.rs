@@ -8,6 +8,7 @@ pub(crate) mod comparison;
 pub(crate) mod effective_fields;
 pub(crate) mod owner_kind;
 pub(crate) mod privacy;
+pub(crate) mod quotas;
 pub(crate) mod references;
 pub(crate) mod restarts;
 pub(crate) mod scaling;

@@ -76,9 +76,9 @@ fn stored_chart(comparison: &mut Comparison<'_, '_, '_>, live: &Resource) -> Ask
     let is_private = rendered.is_private;
     let Some(target) = ReleaseTarget::recorded(&live.content) else { return Ok(None) };
     let hooks = rendered.hooks_at([HookEvent::PreDelete, HookEvent::PostDelete]);
-    let refused = comparison.refused_hooks(&live.object.id, live.spec(), &target, hooks, is_private);
+    let (refused, unsure) = comparison.refused_hooks(&live.object.id, live.spec(), &target, hooks, is_private);
     let (refused, doubtful): (Vec<_>, Vec<_>) = refused.into_iter().partition(|(_, message)| is_of_schema(message));
-    let mut doubtful_hooks: BTreeSet<ObjectId> = doubtful.into_iter().map(|(id, _)| id).collect();
+    let mut doubtful_hooks: BTreeSet<ObjectId> = doubtful.into_iter().map(|(id, _)| id).chain(unsure).collect();
     let mut refused_hooks: BTreeMap<ObjectId, String> = refused.into_iter().collect();
     let state = comparison.state();
     for (id, _) in rendered.hooks_at([HookEvent::PreDelete, HookEvent::PostDelete]) {

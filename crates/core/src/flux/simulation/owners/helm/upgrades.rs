@@ -242,6 +242,7 @@ fn acted(
         effect.keeps.extend(left.into_iter().filter(|(id, _)| !old.objects.contains(id) && !new.objects.contains(id)));
         effect.keeps.retain(|id, _| !effect.deletes.contains_key(id));
     }
+    effect.keeps.extend(attempt.refused_update(state, &action));
     for (record, deletion) in outdated_records(state, live, spec, change.records.as_ref(), &action) {
         // A remedy that uninstalls records revision 1 again.
         let is_replaced = effect.deletes.get(&record).is_some_and(|other| other.action == Action::Recreate);

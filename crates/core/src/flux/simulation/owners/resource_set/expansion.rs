@@ -28,6 +28,7 @@ use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::changed_owners::Followed;
 use crate::flux::simulation::owners::behaviour::comparison::{Asked, Comparison};
+use crate::flux::simulation::owners::behaviour::quotas::{Creation, Room, room};
 use crate::flux::simulation::owners::behaviour::scaling::{Scaling, released_claim, released_claims};
 use crate::kubernetes::deletion::cascade::CascadeKind;
 use crate::kubernetes::object::{ObjectId, Resource, flag_at};
@@ -279,11 +280,14 @@ impl SetChange<'_> {
         let mut replaced = BTreeSet::new();
         let unknown = changed.iter().find(|id| forced.contains(*id) && is_unknown(&expansion.new[**id]));
         let mut open = unknown.map(|id| may_be_replaced(id));
+        let mut unsure = None;
         for built in asked {
             let request = Request::Apply { manifest: manifest_to_apply(&built.manifest, &built.id), forces: true };
             let is_private = self.is_private || built.masked.is_some();
             let question = self.question(&built.id, request, is_private);
-            let change = match comparison.derivation.ask(question) {
+            let (verdict, coming) = comparison.derivation.ask_with_doubt(question);
+            unsure = unsure.or(coming);
+            let change = match verdict {
                 Verdict::Accepted => continue,
                 Verdict::Unchanged => LiveChange::None,
                 Verdict::Updated(update) => {
@@ -315,9 +319,31 @@ impl SetChange<'_> {
         let own: Vec<(&ObjectId, &Value)> = expansion.new.values().map(|built| (&built.id, &*built.manifest)).collect();
         let new = own.iter().copied().filter(|(id, _)| changed.contains(id));
         let contested = contest(state, self.id, new, &own).map(|why| format!("{CAN_FAIL}, which it does if {why}"));
+        let crowded = self.lacking_room(comparison, own);
+        let unsure = unsure.map(|why| format!("{CAN_FAIL}, which it does if {why}"));
         match open {
             Some(why) => Err(why.into()),
-            None => Ok(SetAnswers { refusal: refusal.or(doubt).or(contested), live_changes, replaced }),
+            None => Ok(SetAnswers {
+                refusal: refusal.or(doubt).or(contested).or(crowded).or(unsure),
+                live_changes,
+                replaced,
+            }),
+        }
+    }
+
+    /// Returns the condition under which quotas have room for its new objects, if they may have none.
+    fn lacking_room(
+        self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        manifests: Vec<(&ObjectId, &Value)>,
+    ) -> Option<String> {
+        let none = BTreeSet::new();
+        let creation =
+            Creation { owner: self.id, manifests, passing: vec![], gone: &none, has_steps: false, is_retried: true };
+        match room(comparison, &creation) {
+            Room::Enough => None,
+            Room::Doubtful(why) => Some(format!("{CAN_FAIL}, which it does if {why}")),
+            Room::Full(why) => Some(format!("{CAN_FAIL}, as it does now: {why}")),
         }
     }
 
@@ -333,9 +359,12 @@ impl SetChange<'_> {
         let mut refused = BTreeMap::new();
         for object in deletable(state, self.id, removed) {
             let question = self.question(&object.id, Request::Delete, self.is_private);
-            if let Verdict::Refused(message) = comparison.derivation.ask(question) {
-                refused.insert(object.id.clone(), message);
-            }
+            let why = match comparison.derivation.ask_with_doubt(question) {
+                (Verdict::Refused(message), _) => format!("it stays while the API server refuses: {message}"),
+                (_, Some(doubt)) => format!("it stays if {doubt}"),
+                _ => continue,
+            };
+            refused.insert(object.id.clone(), why);
         }
         let mut deletions = BTreeMap::new();
         for object in deletable(state, self.id, removed.iter().chain(&expansion.interrupted)) {
@@ -395,10 +424,10 @@ fn removal(
         deletion.stays_if("another owner generates it, and may apply it first");
     }
     deletion.conditions.extend(condition.cloned());
-    deletion.conditions.extend(refused.get(id).map(|why| format!("it stays while the API server refuses: {why}")));
-    deletion.conditions.extend(first.map(|(first, why)| {
-        format!("it stays while the API server refuses to delete {first}, which flux-operator deletes first: {why}")
-    }));
+    deletion.conditions.extend(refused.get(id).cloned());
+    deletion.conditions.extend(
+        first.map(|(first, why)| format!("flux-operator deletes {first} first, and fails if that stays: {why}")),
+    );
     deletion
 }
 

@@ -141,6 +141,24 @@ impl ReleaseAction {
         self.refused_step.as_ref().is_some_and(|step| step.is_final && step.place.stage <= stage)
     }
 
+    /// Returns the step at which the action certainly fails, at an object or before it applies any; `None` if it may be
+    /// different in another step.
+    fn last_step(&self) -> Option<&RefusedStep> {
+        let installs_again = self.remedy == (Remedy::Uninstall { is_retried: true });
+        let refused = self.refused_step.as_ref().filter(|step| step.is_final && step.place.stage <= Stage::Objects);
+        refused.filter(|_| !self.has_steps && !installs_again)
+    }
+
+    /// Returns the object at which the action certainly fails.
+    pub(crate) fn refused_object(&self) -> Option<&RefusedStep> {
+        self.last_step().filter(|step| step.place.stage == Stage::Objects)
+    }
+
+    /// Returns true if it is certain that the action never applies an object of the new manifest.
+    pub(crate) fn never_applies(&self, id: &ObjectId) -> bool {
+        self.last_step().is_some_and(|step| step.place.stage < Stage::Objects || step.id == *id)
+    }
+
     /// Returns the hook after the objects that the API server refuses, if the action then fails.
     pub(crate) fn failing_hook(&self) -> Option<&RefusedStep> {
         self.refused_step.as_ref().filter(|hook| hook.place.stage > Stage::Objects && !hook.is_ignored)
@@ -168,9 +186,9 @@ impl ReleaseAction {
         let installs_again =
             self.kind == ActionKind::Upgrade && self.remedy == (Remedy::Uninstall { is_retried: true });
         if always && !self.has_steps && !installs_again {
-            let deletions = self.refused_deletions.iter();
-            let refused =
-                deletions.map(|(id, refused)| format!("the API server refuses to delete {id}: {}", refused.message));
+            let deletions =
+                self.refused_deletions.iter().filter_map(|(id, refused)| Some((id, refused.message.as_ref()?)));
+            let refused = deletions.map(|(id, message)| format!("the API server refuses to delete {id}: {message}"));
             return Readiness::Fails(self.failures().chain(refused).collect::<Vec<_>>().join("; "));
         }
         match self.failure {
@@ -282,7 +300,8 @@ impl ReleaseAction {
             let reason = match (&self.failure, self.remedy) {
                 _ if is_protected => Reason::new(ReasonCode::LeftBehind, format!("protected by {POLICY}: keep")),
                 _ if self.is_refused(&object.id) => {
-                    Reason::new(ReasonCode::DeletionRefused, self.refused_deletions[&object.id].message.clone())
+                    let message = self.refused_deletions[&object.id].message.clone();
+                    Reason::new(ReasonCode::DeletionRefused, message.unwrap_or_default())
                 }
                 (Failure::Always(_), _) if self.has_steps => return None,
                 (Failure::Always(_), Remedy::Uninstall { .. }) => Reason::new(
@@ -328,8 +347,8 @@ impl ReleaseAction {
 
     /// Adds the condition that the API server no longer refuses the deletion of an object.
     fn add_refusal(&self, deletion: &mut OwnerDeletion, id: &ObjectId) {
-        if let Some(RefusedDeletion { message, .. }) = self.refused_deletions.get(id) {
-            deletion.stays_if(format!("it stays while the API server refuses: {message}"));
+        if let Some(RefusedDeletion { condition, .. }) = self.refused_deletions.get(id) {
+            deletion.stays_if(condition.clone());
         }
     }
 

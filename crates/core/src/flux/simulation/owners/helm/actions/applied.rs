@@ -7,17 +7,19 @@ use serde_json::{Value, json};
 
 use super::action::ReleaseAction;
 use super::failure::Attempt;
+use super::hook_runs::RefusedStep;
 use crate::flux::apply::question::HELM_CONTROLLER;
 use crate::flux::build::charts::Chart;
 use crate::flux::build::objects::{BuiltObject, MaskedObject};
 use crate::flux::simulation::model::affected_owner::{LiveChange, OwnerApply};
 use crate::flux::simulation::model::node::BuiltObjects;
+use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
 use crate::flux::simulation::owners::helm::render::release_charts::UNKNOWN_REVISION;
 use crate::helm::hooks::HookFate;
 use crate::helm::rendered::Rendered;
 use crate::kubernetes::object::{ObjectId, text_at};
-use crate::plan::ReasonCode;
+use crate::plan::{Reason, ReasonCode};
 
 impl Attempt<'_> {
     /// Returns the objects that helm-controller applies: what the action needs first, those of the manifest that it renders now, or
@@ -32,10 +34,21 @@ impl Attempt<'_> {
         is_doubtful: bool,
     ) -> Option<OwnerApply> {
         let (_, trigger) = comparison.state().applied_specs(self.id).last()?;
-        let objects = Arc::new(self.applied_objects(comparison, manifests, &action.left_hooks()));
-        let live_changes = self.live_changes(comparison, action);
+        let mut objects = self.applied_objects(comparison, manifests, &action.left_hooks());
+        let mut live_changes = self.live_changes(comparison, action);
+        let is_refused = |id: &ObjectId| self.new.objects.contains(id) && action.never_applies(id);
+        objects.retain(|id, _| !is_refused(id));
+        live_changes.retain(|id, _| !is_refused(id));
+        let objects = Arc::new(objects);
         let (earlier, manager, code) = (vec![], HELM_CONTROLLER, ReasonCode::InChart);
         Some(OwnerApply { trigger, objects, live_changes, earlier, manager, code, is_doubtful, chart: None })
+    }
+
+    /// Returns the live object whose change the API server refuses, if the action always fails at it.
+    pub(crate) fn refused_update(&self, state: &State<'_>, action: &ReleaseAction) -> Option<(ObjectId, Reason)> {
+        let RefusedStep { id, message, .. } = action.refused_object()?;
+        let is_changed = !self.old.is_some_and(|old| self.new.has_same(old, id));
+        (is_changed && state.is_live(id)).then(|| (id.clone(), Reason::new(ReasonCode::Refused, message.clone())))
     }
 
     /// Returns what the manifest changes of live objects: what the API server says, or else the difference to the last manifest,

@@ -4,7 +4,8 @@
 //! Source: Helm v4.2.2 `pkg/kube/client.go`, `update`; helm-controller v1.6.3 `internal/action/upgrade.go`. Of releases whose
 //! objects Helm patches, the answers tell what changes, and not what is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -84,6 +85,10 @@ pub(crate) struct ReleaseAnswers {
     pub(crate) refusal: Option<Refusal>,
     /// It accepts everything that changes.
     pub(crate) is_proven: bool,
+    /// Condition under which it refuses an object or an earlier step later on, as a clause for people.
+    pub(crate) doubt: Option<Arc<str>>,
+    /// Conditions under which it refuses deletions later on.
+    pub(crate) doubtful_deletions: BTreeMap<ObjectId, Arc<str>>,
     /// Messages about deletions that it refuses.
     pub(crate) refused_deletions: BTreeMap<ObjectId, String>,
     /// Changes of live objects; `None` for one that does not change.
@@ -109,12 +114,20 @@ impl ReleaseChanges<'_> {
 impl Comparison<'_, '_, '_> {
     /// Asks the API server about an action. An object without a clear answer is assumed to be accepted if it does not change.
     pub(crate) fn ask_release(&mut self, changes: &ReleaseChanges<'_>) -> ReleaseAnswers {
-        let (refused_deletions, known) = (BTreeMap::new(), BTreeMap::new());
-        let mut answers = ReleaseAnswers { refusal: None, is_proven: true, refused_deletions, changes: known };
+        let mut answers = ReleaseAnswers {
+            refusal: None,
+            is_proven: true,
+            doubt: None,
+            doubtful_deletions: BTreeMap::new(),
+            refused_deletions: BTreeMap::new(),
+            changes: BTreeMap::new(),
+        };
         for applied in &changes.manifests {
             let is_patched = changes.patches(applied.place.stage);
             answers.is_proven &= !(is_patched && applied.is_changed);
-            let change = match self.ask_apply(changes, applied) {
+            let (verdict, doubt) = self.ask_apply(changes, applied);
+            answers.doubt = answers.doubt.or(doubt.filter(|_| applied.place.stage <= Stage::Objects));
+            let change = match verdict {
                 Verdict::Accepted => continue,
                 Verdict::Unchanged => None,
                 Verdict::Updated(update) => Some(update),
@@ -135,14 +148,21 @@ impl Comparison<'_, '_, '_> {
             }
         }
         for id in &changes.removed {
-            if let Verdict::Refused(message) = self.derivation.ask(changes.question(id, Request::Delete)) {
-                answers.refused_deletions.insert(id.clone(), message);
+            match self.derivation.ask_with_doubt(changes.question(id, Request::Delete)) {
+                (Verdict::Refused(message), _) => {
+                    answers.refused_deletions.insert(id.clone(), message);
+                }
+                (_, Some(doubt)) => {
+                    answers.doubtful_deletions.insert(id.clone(), doubt);
+                }
+                _ => {}
             }
         }
         answers
     }
 
-    /// Returns the hooks of a release that the API server refuses to apply, with its messages.
+    /// Returns the hooks of a release that the API server refuses to apply, with its messages, and those that it may refuse
+    /// later on.
     pub(crate) fn refused_hooks<'h>(
         &mut self,
         release: &ObjectId,
@@ -150,33 +170,37 @@ impl Comparison<'_, '_, '_> {
         target: &ReleaseTarget,
         hooks: impl Iterator<Item = (&'h ObjectId, &'h Hook)>,
         is_private: bool,
-    ) -> BTreeMap<ObjectId, String> {
+    ) -> (BTreeMap<ObjectId, String>, BTreeSet<ObjectId>) {
         let state = self.state();
         let place = StepPlace::first(Stage::HooksBefore);
         let manifests = hooks.map(|(id, hook)| AppliedManifest::of_hook(state, place, id, hook)).collect();
         let (removed, is_applied_on_server) = (vec![], true);
         let changes = ReleaseChanges { release, spec, target, manifests, removed, is_applied_on_server, is_private };
-        let refused = changes.manifests.iter().filter_map(|applied| match self.ask_apply(&changes, applied) {
-            Verdict::Refused(message) => Some((applied.id.clone(), message)),
-            _ => None,
-        });
-        refused.collect()
+        let (mut refused, mut doubtful) = (BTreeMap::new(), BTreeSet::new());
+        for applied in &changes.manifests {
+            match self.ask_apply(&changes, applied) {
+                (Verdict::Refused(message), _) => drop(refused.insert(applied.id.clone(), message)),
+                (_, Some(_)) => drop(doubtful.insert(applied.id.clone())),
+                _ => {}
+            }
+        }
+        (refused, doubtful)
     }
 
-    fn ask_apply(&mut self, changes: &ReleaseChanges<'_>, applied: &AppliedManifest) -> Verdict {
+    fn ask_apply(&mut self, changes: &ReleaseChanges<'_>, applied: &AppliedManifest) -> (Verdict, Option<Arc<str>>) {
         let AppliedManifest { id, place, manifest, is_open, is_replaced, .. } = applied;
         // A name that holds values of a Secret would be in the URL of the request, and so in logs.
         let is_hidden = changes.is_private && !self.state().is_live(id);
         let is_patched_hook = changes.patches(place.stage) && place.stage != Stage::Objects;
         if *is_open || is_hidden || is_patched_hook {
-            return Verdict::Open;
+            return (Verdict::Open, None);
         }
         let manifest = manifest_to_apply(manifest, id, place.stage, changes);
         // Helm v4.2.2 `pkg/action/hooks.go` creates hooks without taking over fields.
         let forces = [Stage::Prerequisites, Stage::Objects].contains(&place.stage);
-        match self.derivation.ask(changes.question(id, Request::Apply { manifest, forces })) {
-            Verdict::Refused(message) if *is_replaced && !is_of_schema(&message) => Verdict::Accepted,
-            verdict => verdict,
+        match self.derivation.ask_with_doubt(changes.question(id, Request::Apply { manifest, forces })) {
+            (Verdict::Refused(message), doubt) if *is_replaced && !is_of_schema(&message) => (Verdict::Accepted, doubt),
+            answer => answer,
         }
     }
 }

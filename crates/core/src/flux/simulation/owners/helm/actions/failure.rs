@@ -22,6 +22,7 @@ use crate::flux::simulation::model::facts::contested_services::contest;
 use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::state::State;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::quotas::{Creation, Room, room};
 use crate::flux::simulation::owners::helm::render::rendering::Place;
 use crate::helm::hooks::{Hook, HookEvent, HookFate, in_order};
 use crate::helm::rendered::Rendered;
@@ -58,9 +59,12 @@ impl Failure {
     }
 }
 
-/// A deletion that the API server refuses. The action fails once it has done everything else.
+/// A deletion that the API server refuses, or may refuse later on. The action fails once it has done everything else.
 pub(crate) struct RefusedDeletion {
-    pub(crate) message: String,
+    /// Message of the server; `None` if it allows the deletion now.
+    pub(crate) message: Option<String>,
+    /// Condition under which the object stays, for people.
+    pub(crate) condition: String,
     /// Nothing in the change mends that.
     pub(crate) is_final: bool,
 }
@@ -185,8 +189,14 @@ impl Attempt<'_> {
             return Failure::Always(why).into();
         }
         let hooks = hooks_in_order(self.spec, self.kind, self.new);
-        let ReleaseAnswers { refusal, is_proven, refused_deletions, changes: live_changes } =
-            self.ask(comparison, removed, &hooks);
+        let ReleaseAnswers {
+            refusal,
+            is_proven,
+            doubt: unsure,
+            doubtful_deletions,
+            refused_deletions,
+            changes: live_changes,
+        } = self.ask(comparison, removed, &hooks);
         let (refused_record, doubt) = match self.recording(comparison) {
             Recording::Stored => (None, None),
             Recording::Doubtful(why) => (None, Some(why)),
@@ -213,25 +223,42 @@ impl Attempt<'_> {
             let is_ignored = is_ignored(self.spec, self.kind, place);
             RefusedStep { id, place, message, is_final, is_ignored }
         });
+        let (full, crowded) = match self.room_for_objects(comparison, &hooks) {
+            Room::Enough => (None, None),
+            Room::Doubtful(why) => (None, Some(why)),
+            Room::Full(why) => (Some(why), None),
+        };
         let refused_step = refused_record.into_iter().chain(by_step).min_by_key(|refused| refused.place);
+        // Without room for the objects, the action does not get to what is refused after them.
+        let is_reached = |refused: &RefusedStep| {
+            refused.place.stage < Stage::Objects || (refused.place.stage == Stage::Objects && refused.is_final)
+        };
+        let refused_step = refused_step.filter(|refused| full.is_none() || is_reached(refused));
         let failure = match refused_step.as_ref().filter(|refused| refused.place.stage <= Stage::Objects) {
             Some(RefusedStep { id, message, is_final: true, .. }) => Failure::Always(format!("{id}: {message}")),
             Some(RefusedStep { id, message, .. }) => Failure::Now(format!("{id}: {message}")),
+            None if let Some(why) = full => Failure::Always(why),
             None if !is_proven && comparison.state().input.dry_runs.is_none() => {
                 Failure::Possible("an object cannot be applied, which no dry-run has shown".to_owned())
             }
             None if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
             None => {
                 let contested = || self.contested(comparison.state());
-                let why = self.failing_step(comparison.state()).or_else(contested).or(doubt);
+                let why = self.failing_step(comparison.state()).or_else(contested).or(doubt).or(crowded);
+                let why = why.or(unsure.map(|why| why.to_string()));
                 why.map_or(Failure::Unexpected, Failure::Possible)
             }
         };
         let refused_deletions = refused_deletions.into_iter().map(|(id, message)| {
             let is_final = !self.may_be_mended(comparison, &id, &message);
-            (id, RefusedDeletion { message, is_final })
+            let condition = format!("it stays while the API server refuses: {message}");
+            (id, RefusedDeletion { message: Some(message), condition, is_final })
         });
-        Expected { failure, refused_step, refused_deletions: refused_deletions.collect(), live_changes }
+        let mut refused_deletions: BTreeMap<ObjectId, RefusedDeletion> = refused_deletions.collect();
+        refused_deletions.extend(doubtful_deletions.into_iter().map(|(id, why)| {
+            (id, RefusedDeletion { message: None, condition: format!("it stays if {why}"), is_final: false })
+        }));
+        Expected { failure, refused_step, refused_deletions, live_changes }
     }
 
     /// Returns a kind of the release whose definition the change may delete. Helm then cannot read the deployed
@@ -262,6 +289,26 @@ impl Attempt<'_> {
         contest(state, self.id, own.iter().copied().filter(|(id, _)| !is_kept(id)), &own)
     }
 
+    /// Returns the room that quotas leave for the new objects of the release.
+    fn room_for_objects(
+        &self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        hooks: &[(StepPlace, &ObjectId, &Hook)],
+    ) -> Room {
+        let (record, unread) = (self.record(comparison), Value::Null);
+        let first = hooks.iter().filter(|(place, ..)| place.stage < Stage::Objects);
+        let first = first.map(|(_, id, hook)| (*id, &hook.manifest));
+        let creation = Creation {
+            owner: self.id,
+            manifests: self.new.manifests().iter().collect(),
+            passing: first.chain([(&record, &unread)]).collect(),
+            gone: self.gone,
+            has_steps: self.steps > 1,
+            is_retried: false,
+        };
+        room(comparison, &creation)
+    }
+
     /// Returns the hook of a remedy that the API server refuses before the remedy changes anything, with its message,
     /// for people; `None` if it refuses none, or the change may mend that.
     pub(crate) fn refused_remedy(&self, comparison: &mut Comparison<'_, '_, '_>, remedy: Remedy) -> Option<String> {
@@ -275,7 +322,7 @@ impl Attempt<'_> {
         }
         let hooks = in_order(&rendered.hooks, event);
         let target = &self.place.target;
-        let refused = comparison.refused_hooks(self.id, self.spec, target, hooks.iter().copied(), self.is_private);
+        let (refused, _) = comparison.refused_hooks(self.id, self.spec, target, hooks.iter().copied(), self.is_private);
         let mut first = hooks.iter().filter_map(|(id, _)| Some((*id, refused.get(*id)?)));
         let (id, message) = first.find(|(id, message)| !self.may_be_mended(comparison, id, message))?;
         Some(format!("{id}: {message}"))

@@ -7,8 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
-
 use super::failure::{Attempt, Recording, no_namespace};
 use super::hook_runs::{RefusedStep, Stage, StepPlace};
 use super::records::{read_records, removed_first};
@@ -19,25 +17,13 @@ use crate::flux::apply::question::Question;
 use crate::flux::simulation::model::node::Pass;
 use crate::flux::simulation::model::questions::Verdict;
 use crate::flux::simulation::owners::behaviour::comparison::Comparison;
+use crate::flux::simulation::owners::behaviour::quotas::{QuotaLimit, quota_limits};
 use crate::helm::target::ReleaseTarget;
 use crate::kubernetes::object::ObjectId;
-use crate::kubernetes::quantity::quantity;
 use crate::ownership::schemes::flux_helmrelease::{GROUP, KIND};
 
 /// Names of the number of Secrets in a quota.
 const COUNTS: [&str; 2] = ["count/secrets", "secrets"];
-
-/// The number of Secrets that a quota allows at some time.
-struct SecretLimits {
-    /// Name of the quota.
-    name: String,
-    /// Number of Secrets before the change.
-    used: f64,
-    /// The least that it allows while the change is carried out.
-    least: f64,
-    /// What it certainly allows in the end; `None` if that is not certain.
-    last: Option<f64>,
-}
 
 impl Attempt<'_> {
     /// Returns what becomes of the Secret in which Helm records the action.
@@ -60,11 +46,12 @@ impl Attempt<'_> {
         }
         // A name with values of Secrets would be in logs.
         let is_asked = state.is_live(&namespace) && !state.is_private(self.id);
-        let refusal = match is_asked.then(|| comparison.derivation.ask(Question::of_record(self.id, self.spec, &id))) {
-            Some(Verdict::Refused(message)) => Some(message),
-            _ => None,
+        let question = is_asked.then(|| Question::of_record(self.id, self.spec, &id));
+        let message = match question.map(|question| comparison.derivation.ask_with_doubt(question)) {
+            Some((Verdict::Refused(message), _)) => message,
+            Some((_, Some(doubt))) => return Recording::Doubtful(doubt.to_string()),
+            _ => return self.room(comparison, &id),
         };
-        let Some(message) = refusal else { return self.room(comparison, &id) };
         if Cause::of(&message) == Cause::Quota {
             if self.has_room_in_the_end(comparison, &id) {
                 return Recording::Stored;
@@ -80,7 +67,7 @@ impl Attempt<'_> {
     }
 
     /// Returns the Secret in which Helm records the action, under a name that none has.
-    fn record(&self, comparison: &Comparison<'_, '_, '_>) -> ObjectId {
+    pub(super) fn record(&self, comparison: &Comparison<'_, '_, '_>) -> ObjectId {
         let in_place = |id: ObjectId| id.in_cluster(self.place.cluster.as_ref());
         let target = &self.place.target;
         let revisions = (self.revision..).map(|revision| in_place(target.record(revision)));
@@ -106,7 +93,7 @@ impl Attempt<'_> {
     fn full_quota(&self, comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, records: usize) -> Option<String> {
         let wanted = records as f64 + self.other_secrets(comparison, id) as f64 - self.replaced_records(id) as f64;
         let mut limits = secret_limits(comparison, id).into_iter();
-        limits.find(|limit| limit.used + wanted > limit.least).map(|limit| limit.name)
+        limits.find(|limit| limit.used.is_some_and(|used| used + wanted > limit.least)).map(|limit| limit.name)
     }
 
     /// Returns true if quotas that have no room now certainly have some once the action is tried again: the change
@@ -114,7 +101,8 @@ impl Attempt<'_> {
     fn has_room_in_the_end(&self, comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> bool {
         let wanted = (self.steps + self.other_secrets(comparison, id)) as f64 - self.replaced_records(id) as f64;
         let limits = secret_limits(comparison, id);
-        !limits.is_empty() && limits.iter().all(|limit| limit.last.is_some_and(|last| limit.used + wanted <= last))
+        !limits.is_empty()
+            && limits.iter().all(|limit| limit.used.zip(limit.last).is_some_and(|(used, last)| used + wanted <= last))
     }
 
     /// Returns why Helm may not be able to record a rollback after the action, as a condition for people.
@@ -164,41 +152,7 @@ impl Attempt<'_> {
     }
 }
 
-/// Returns the limits of the quotas in the namespace of a Secret, as far as they are known.
-fn secret_limits(comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId) -> Vec<SecretLimits> {
-    let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
-    let all = comparison.ids_of("", "ResourceQuota").into_iter();
-    let mut found = vec![];
-    for quota in all.filter(|quota| (&quota.namespace, &quota.cluster) == (&id.namespace, &id.cluster)) {
-        let live = if state.is_live(&quota) { comparison.content(&quota, "v1").ok().flatten() } else { None };
-        let applied = state.applied(&quota);
-        for count in COUNTS {
-            let before = live.map(|live| number(live, "/status/hard", count));
-            let after = applied.iter().map(|applied| number(&applied.built.manifest, "/spec/hard", count));
-            let limits: Vec<f64> =
-                before.into_iter().chain(after).map(|limit| limit.unwrap_or(f64::INFINITY)).collect();
-            let is_gone = consequences.is_gone(&quota);
-            let is_certain =
-                applied.iter().all(|applied| !applied.pass.is_optional && applied.pass.condition.is_none());
-            let last = if is_gone { Some(f64::INFINITY) } else { limits.last().copied().filter(|_| is_certain) };
-            let used = live.and_then(|live| number(live, "/status/used", count));
-            let secrets = || {
-                let objects = state.input.snapshot.ids();
-                objects.filter(|other| other.group_kind() == id.group_kind() && other.namespace == id.namespace).count()
-            };
-            found.push(SecretLimits {
-                name: quota.name.to_string(),
-                used: used.unwrap_or_else(|| secrets() as f64),
-                least: limits.into_iter().fold(f64::INFINITY, f64::min),
-                last,
-            });
-        }
-    }
-    found
-}
-
-/// Returns the number of a resource in a list of a quota.
-fn number(quota: &Value, list: &str, name: &str) -> Option<f64> {
-    let value = quota.pointer(list)?.get(name)?;
-    value.as_f64().or_else(|| quantity(value.as_str()?))
+/// Returns the limits of the number of Secrets in the namespace of one, as far as they are known.
+fn secret_limits<'r>(comparison: &mut Comparison<'_, 'r, '_>, id: &ObjectId) -> Vec<QuotaLimit<'r>> {
+    quota_limits(comparison, id, &COUNTS.map(str::to_owned))
 }

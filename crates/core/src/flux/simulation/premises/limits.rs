@@ -1,5 +1,5 @@
-//! Checks of the server for Pods that are applied themselves: the security that their namespace enforces, and the objects
-//! that they name. Workloads whose Pods are refused are accepted.
+//! Checks of the server for Pods and claims: LimitRanges that the change creates or changes, and for Pods the security that their
+//! namespace enforces, and the objects that they name. Workloads whose Pods are refused are accepted.
 //!
 //! Source: Kubernetes v1.36.3 `pod-security-admission/admission/admission.go` (`ValidatePod`), and
 //! `plugin/pkg/admission/{serviceaccount,priority,runtimeclass}`. Users, namespaces and classes can be exempt, so that no refusal is
@@ -8,13 +8,22 @@
 use super::event::Event;
 use super::world::{Precedence, World};
 use crate::flux::apply::AppliedObject;
+use crate::kubernetes::deletion::order::apply_order;
+use crate::kubernetes::limit_range::bounds;
 use crate::kubernetes::object::{KeyValues, ObjectId, text_at};
 
 /// Labels of a namespace with the level of security that it enforces, and the version of that.
 const ENFORCE: [&str; 2] = ["pod-security.kubernetes.io/enforce", "pod-security.kubernetes.io/enforce-version"];
 
+/// Returns the LimitRanges and the other events after which the server may refuse a Pod or a claim that it accepts now.
+pub(super) fn limiting_events<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Vec<&'w Event> {
+    let mut events = limiting(world, object);
+    events.extend(refusing(world, object));
+    events
+}
+
 /// Returns the events after which the server may refuse a Pod that it accepts now.
-pub(super) fn refusing<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Vec<&'w Event> {
+fn refusing<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Vec<&'w Event> {
     if !object.id.is_here("", "Pod") {
         return vec![];
     }
@@ -56,4 +65,20 @@ fn level(name: Option<&str>) -> u8 {
         Some("baseline") => 1,
         Some(_) => 2,
     }
+}
+
+/// Returns the LimitRanges after which the server may refuse an object that it accepts now. A run asks about a Pod or a claim
+/// before it applies a LimitRange that comes before it in the same stage.
+fn limiting<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Vec<&'w Event> {
+    let (id, is_new) = (&object.id, !world.state.is_live(&object.id));
+    let near = world.events.iter().filter(|event| event.id.is("", "LimitRange") && event.id.cluster == id.cluster);
+    let bounding = near.filter(|event| {
+        let manifest = event.manifest().filter(|_| !event.is_deleted && event.id.namespace == id.namespace);
+        manifest.is_some_and(|manifest| bounds(manifest, id, is_new))
+    });
+    let earlier = bounding.filter(|event| {
+        (event.is_of(&object.owner) && apply_order(&event.id, id).is_lt())
+            || world.precedence(event, &object.owner, id) != Precedence::After
+    });
+    earlier.collect()
 }
