@@ -253,9 +253,9 @@ fn not_allowed(plan: &Plan, limits: &Limits) -> Option<Alarm> {
 /// Returns how many objects each owner loses. What the garbage collector deletes is lost if the owner lists it: others are
 /// not among what its share is counted of.
 fn lost_by_owner<'p>(plan: &'p Plan, index: &Index<'_>) -> BTreeMap<&'p OwnerId, usize> {
-    let is_listed = |change: &Change, owner| index.recorded_by(&change.object.id).contains(owner);
     let is_own = |change: &&Change| {
-        change.by != Actor::GarbageCollector || change.owner.as_ref().is_none_or(|owner| is_listed(change, owner))
+        change.by != Actor::GarbageCollector
+            || change.owner.as_ref().is_none_or(|owner| index.recorded_by(&change.object.id).contains(owner))
     };
     count_by_owner(plan.deletions().filter(|change| change.action == Action::Delete).filter(is_own))
 }
