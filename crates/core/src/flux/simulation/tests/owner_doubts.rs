@@ -33,6 +33,7 @@ fn ruled(mut cluster: TestCluster) -> TestCluster {
 fn upgraded(account: Option<&str>, before: Vec<Value>, after: Vec<Value>, new: Vec<Value>) -> Vec<String> {
     let mut spec = spec(json!({}));
     spec["serviceAccountName"] = json!(account);
+    spec["upgrade"] = json!({"serverSideApply": "enabled"});
     let files = |version: &str, templates: &[Template], objects: Vec<Value>| -> Files {
         let mut files = tree(version, templates, spec.clone());
         files[0].1.extend(objects);
@@ -51,7 +52,7 @@ fn policy(operation: &str) -> Vec<Value> {
     let spec = json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "false"}]});
     vec![
         json!({"apiVersion": api_version, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "p"}, "spec": spec}),
-        json!({"apiVersion": api_version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "p"},
+        json!({"apiVersion": api_version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "bound"},
             "spec": {"policyName": "p", "validationActions": ["Deny"]}}),
     ]
 }
@@ -60,10 +61,10 @@ fn policy(operation: &str) -> Vec<Value> {
 fn rights(verbs: &[&str]) -> Vec<Value> {
     let api_version = format!("{RBAC}/v1");
     let rules = json!([{"apiGroups": [""], "resources": ["configmaps", "secrets"], "verbs": verbs}]);
-    let metadata = json!({"name": "r", "namespace": NS});
+    let metadata = |name: &str| json!({"name": name, "namespace": NS});
     vec![
-        json!({"apiVersion": api_version, "kind": "Role", "metadata": metadata, "rules": rules}),
-        json!({"apiVersion": api_version, "kind": "RoleBinding", "metadata": metadata,
+        json!({"apiVersion": api_version, "kind": "Role", "metadata": metadata("r"), "rules": rules}),
+        json!({"apiVersion": api_version, "kind": "RoleBinding", "metadata": metadata("bound"),
             "roleRef": {"kind": "Role", "name": "r"},
             "subjects": [{"kind": "ServiceAccount", "name": "s", "namespace": NS}]}),
     ]

@@ -27,15 +27,22 @@ fn under(mut cluster: TestCluster, quota: Option<Value>) -> TestCluster {
     cluster
 }
 
+/// Returns the spec of a release that Helm applies on the server.
+fn applied() -> Value {
+    let mut spec = spec(json!({}));
+    spec["upgrade"] = json!({"serverSideApply": "enabled"});
+    spec
+}
+
 fn with_new(names: &[&'static str]) -> Files {
     let paths = ["charts/app/templates/n1.yaml", "charts/app/templates/n2.yaml"];
     let new = names.iter().zip(paths).map(|(name, at)| (at, *name, json!({})));
-    tree("2", &without("extra").into_iter().chain(new).collect::<Vec<Template>>(), spec(json!({})))
+    tree("2", &without("extra").into_iter().chain(new).collect::<Vec<Template>>(), applied())
 }
 
 #[test]
 fn a_quota_has_room_for_all_new_objects_of_a_release_or_the_upgrade_fails() {
-    let cluster = |hard: Option<u8>| under(deployed(spec(json!({}))), hard.map(|hard| quota(4, hard)));
+    let cluster = |hard: Option<u8>| under(deployed(applied()), hard.map(|hard| quota(4, hard)));
     let two = with_new(&["m", "n"]);
     assert_eq!(cluster(Some(6)).rows(&two), set(&["delete extra"]));
     let plan = cluster(Some(5)).plan(&two);
@@ -61,7 +68,7 @@ fn a_quota_of_a_chart_can_refuse_its_new_objects() {
     let rows = |hard: u8| {
         let mut after = with_new(&["n"]);
         after.push(("charts/app/templates/quota.yaml", vec![quota(0, hard)]));
-        under(deployed(spec(json!({}))), None).rows(&after)
+        under(deployed(applied()), None).rows(&after)
     };
     assert_eq!(rows(1), set(&["delete? extra"]));
     assert_eq!(rows(9), set(&["delete? extra"]), "it may not count yet, and then refuses everything");

@@ -249,6 +249,27 @@ fn an_upgrade_that_the_server_accepts_is_certain() {
 }
 
 #[test]
+fn what_the_server_always_refuses_is_not_applied() {
+    let mut on_server = spec(json!({}));
+    on_server["upgrade"] = json!({"serverSideApply": "enabled"});
+    let plan = |refused: &'static str, changed: Template| {
+        let mut all = without("extra");
+        all.retain(|(at, ..)| *at != changed.0);
+        all.push(changed);
+        let mut cluster = deployed(on_server.clone());
+        cluster.upgrades = Some([(refused, "denied")].into());
+        cluster.plan(&tree("2", &all, on_server.clone()))
+    };
+    let rows = |plan: Plan| -> BTreeSet<String> {
+        plan.changes().iter().map(|row| format!("{} {}", row.action, row.object.id.name)).collect()
+    };
+    let changed = rows(plan("web", ("charts/app/templates/web.yaml", "web", json!({"changes": "yes"}))));
+    assert_eq!(changed, set(&["keep extra", "keep web"]));
+    let new = rows(plan("new", ("charts/app/templates/new.yaml", "new", json!({}))));
+    assert_eq!(new, set(&["keep extra"]));
+}
+
+#[test]
 fn a_hook_is_created_again_unless_it_terminates_too_slowly_or_is_a_definition() {
     let hooked = || {
         let mut templates = templates();

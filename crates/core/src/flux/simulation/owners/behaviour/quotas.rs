@@ -273,7 +273,8 @@ impl Crowd<'_> {
             let is_alone = self.own.len() == 1 && self.passing.is_empty() && self.others.is_empty();
             return if is_alone && limit.least == limit.most { Room::Enough } else { doubtful() };
         };
-        if own + passing + others <= limit.least - used {
+        // A dry-run tells about a quota that is exceeded already.
+        if own == 0.0 || own + passing + others <= limit.least - used {
             return Room::Enough;
         }
         let is_counted = is_count(resource, self.kind) && scopes.is_empty();

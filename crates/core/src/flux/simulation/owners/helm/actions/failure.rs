@@ -5,6 +5,7 @@
 //! v1.6.3 `internal/reconcile/upgrade.go`).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -202,7 +203,48 @@ impl Attempt<'_> {
             Recording::Doubtful(why) => (None, Some(why)),
             Recording::Refused(refused) => (Some(refused), None),
         };
-        // The first refusal ends the action.
+        let by_step = self.first_refused_step(comparison, refusal, &hooks, &refused_deletions, removed);
+        let (full, crowded) = match self.room_for_objects(comparison, &hooks) {
+            Room::Enough => (None, None),
+            Room::Doubtful(why) => (None, Some(why)),
+            Room::Full(why) => (Some(why), None),
+        };
+        let refused_step = refused_record.into_iter().chain(by_step).min_by_key(|refused| refused.place);
+        // Without room for the objects, the action does not get to what is refused after them.
+        let is_reached = |refused: &RefusedStep| {
+            refused.place.stage < Stage::Objects || (refused.place.stage == Stage::Objects && refused.is_final)
+        };
+        let refused_step = refused_step.filter(|refused| full.is_none() || is_reached(refused));
+        let refused = refused_step.as_ref().filter(|refused| refused.place.stage <= Stage::Objects);
+        let failure = match (refused, full) {
+            (Some(RefusedStep { id, message, is_final: true, .. }), _) => Failure::Always(format!("{id}: {message}")),
+            (Some(RefusedStep { id, message, .. }), _) => Failure::Now(format!("{id}: {message}")),
+            (None, Some(why)) => Failure::Always(why),
+            (None, None) if !is_proven && comparison.state().input.dry_runs.is_none() => {
+                Failure::Possible("an object cannot be applied, which no dry-run has shown".to_owned())
+            }
+            (None, None) if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
+            (None, None) => {
+                let contested = || self.contested(comparison.state());
+                let why = self.failing_step(comparison.state()).or_else(contested).or(doubt).or(crowded);
+                let why = why.or(unsure.map(|why| why.to_string()));
+                why.map_or(Failure::Unexpected, Failure::Possible)
+            }
+        };
+        let refused_deletions = self.refused_deletions(comparison, refused_deletions, doubtful_deletions);
+        Expected { failure, refused_step, refused_deletions, live_changes }
+    }
+
+    /// Returns the first step that fails, which ends the action. `refusal` is the first object or hook that the API server refuses to
+    /// apply.
+    fn first_refused_step(
+        &self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        refusal: Option<Refusal>,
+        hooks: &[(StepPlace, &ObjectId, &Hook)],
+        refused_deletions: &BTreeMap<ObjectId, String>,
+        removed: &BTreeSet<ObjectId>,
+    ) -> Option<RefusedStep> {
         let replaced = hooks.iter().filter(|(_, _, hook)| hook.is_deleted_first());
         let mut refused_hooks =
             replaced.filter_map(|(place, id, _)| Some(Refusal::new(*place, id, refused_deletions.get(*id)?.clone())));
@@ -217,48 +259,30 @@ impl Attempt<'_> {
         let by_hooks = refused_hooks.next().into_iter().chain(unplaced_hooks.next()).chain(existing_hooks.next());
         let all = refusal.into_iter().chain(by_hooks);
         let first = all.min_by_key(|refusal| refusal.place);
-        let by_step = first.map(|Refusal { place, id, message }| {
+        first.map(|Refusal { place, id, message }| {
             let is_final =
                 !(self.is_retried_without(comparison.state(), &id) || self.may_be_mended(comparison, &id, &message));
             let is_ignored = is_ignored(self.spec, self.kind, place);
             RefusedStep { id, place, message, is_final, is_ignored }
-        });
-        let (full, crowded) = match self.room_for_objects(comparison, &hooks) {
-            Room::Enough => (None, None),
-            Room::Doubtful(why) => (None, Some(why)),
-            Room::Full(why) => (Some(why), None),
-        };
-        let refused_step = refused_record.into_iter().chain(by_step).min_by_key(|refused| refused.place);
-        // Without room for the objects, the action does not get to what is refused after them.
-        let is_reached = |refused: &RefusedStep| {
-            refused.place.stage < Stage::Objects || (refused.place.stage == Stage::Objects && refused.is_final)
-        };
-        let refused_step = refused_step.filter(|refused| full.is_none() || is_reached(refused));
-        let failure = match refused_step.as_ref().filter(|refused| refused.place.stage <= Stage::Objects) {
-            Some(RefusedStep { id, message, is_final: true, .. }) => Failure::Always(format!("{id}: {message}")),
-            Some(RefusedStep { id, message, .. }) => Failure::Now(format!("{id}: {message}")),
-            None if let Some(why) = full => Failure::Always(why),
-            None if !is_proven && comparison.state().input.dry_runs.is_none() => {
-                Failure::Possible("an object cannot be applied, which no dry-run has shown".to_owned())
-            }
-            None if !is_proven => Failure::Possible("the API server refuses an object".to_owned()),
-            None => {
-                let contested = || self.contested(comparison.state());
-                let why = self.failing_step(comparison.state()).or_else(contested).or(doubt).or(crowded);
-                let why = why.or(unsure.map(|why| why.to_string()));
-                why.map_or(Failure::Unexpected, Failure::Possible)
-            }
-        };
-        let refused_deletions = refused_deletions.into_iter().map(|(id, message)| {
+        })
+    }
+
+    /// Returns the deletions that the API server refuses, and those that it may refuse later on.
+    fn refused_deletions(
+        &self,
+        comparison: &mut Comparison<'_, '_, '_>,
+        refused: BTreeMap<ObjectId, String>,
+        doubtful: BTreeMap<ObjectId, Arc<str>>,
+    ) -> BTreeMap<ObjectId, RefusedDeletion> {
+        let refused = refused.into_iter().map(|(id, message)| {
             let is_final = !self.may_be_mended(comparison, &id, &message);
             let condition = format!("it stays while the API server refuses: {message}");
             (id, RefusedDeletion { message: Some(message), condition, is_final })
         });
-        let mut refused_deletions: BTreeMap<ObjectId, RefusedDeletion> = refused_deletions.collect();
-        refused_deletions.extend(doubtful_deletions.into_iter().map(|(id, why)| {
+        let doubtful = doubtful.into_iter().map(|(id, why)| {
             (id, RefusedDeletion { message: None, condition: format!("it stays if {why}"), is_final: false })
-        }));
-        Expected { failure, refused_step, refused_deletions, live_changes }
+        });
+        refused.chain(doubtful).collect()
     }
 
     /// Returns a kind of the release whose definition the change may delete. Helm then cannot read the deployed
