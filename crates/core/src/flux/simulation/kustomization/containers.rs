@@ -112,10 +112,18 @@ pub(crate) fn fail_without_containers(derivation: &Derivation<'_, '_>, id: &Node
             pass.outcome = stop_at(objects.clone(), &built.id, why.clone(), custom);
         } else if let Some((Effect::Depends(condition), _)) = effects.first() {
             pass.add_condition(condition.clone());
-        } else if let Some(condition) = awaited_container(derivation.state, objects, &pass.spec) {
+        } else if let Some(condition) = contested_name(derivation, objects, &pass.spec)
+            .or_else(|| awaited_container(derivation.state, objects, &pass.spec))
+        {
             pass.add_condition(Reason::new(ReasonCode::MayBeRefused, condition));
         }
     }
+}
+
+/// Returns the condition of a live definition of a build that asks for a name of another one.
+fn contested_name(derivation: &Derivation<'_, '_>, objects: &BuiltObjects, spec: &KustomizationSpec) -> Option<String> {
+    let definition = objects.keys().find(|id| id.is_definition())?;
+    derivation.scopes.get(&definition.cluster)?.contested_name(objects, spec)
 }
 
 /// Returns the condition under which another owner creates a namespace or a definition that a pass needs, unless that is certain. Until

@@ -44,6 +44,10 @@ impl DefinitionNames {
         }
     }
 
+    pub(super) fn group(&self) -> &str {
+        &self.group
+    }
+
     /// Returns the name of the definition.
     pub(super) fn full_name(&self) -> String {
         format!("{}.{}", self.plural, self.group)

@@ -494,14 +494,7 @@ fn a_quota_has_room_for_the_objects_that_are_applied_first() {
             "spec": {"hard": {"count/configmaps": hard}},
             "status": {"hard": {"count/configmaps": "4"}, "used": {"count/configmaps": used}}})
     };
-    let rows = |cluster: &TestCluster, files: &Files| {
-        let plan = cluster.plan(files);
-        let shown = plan.changes().iter().map(|row| {
-            let race = if row.certainty == Certainty::Race { "?" } else { "" };
-            format!("{}{race} {}", row.action, row.object.id.name)
-        });
-        shown.collect::<BTreeSet<_>>()
-    };
+    let rows = TestCluster::all_rows;
     let mut cluster = cluster_of(&files(vec![cm("c")], json!({}), vec![cm("a"), cm("b")]));
     cluster.add(&quota(4, "3"), None);
     cluster.snapshot.normalise();
@@ -945,7 +938,7 @@ fn an_account_may_bind_what_it_has_or_may_bind_after_the_change() {
         live.into_iter().for_each(|role| drop(cluster.add(role, None)));
         cluster.snapshot.normalise();
         cluster.results = vec![(is_impersonated_binding, DryRunResult::Refused(message))];
-        cluster.rows(&own(more, [vec![cm("b"), bind("ClusterRole", "view", "x")], objects].concat()))
+        cluster.all_rows(&own(more, [vec![cm("b"), bind("ClusterRole", "view", "x")], objects].concat()))
     };
     let view = |verbs: &[&str]| role("ClusterRole", "view", rules(verbs, "pods"));
     // An earlier stage of the run brings the role.

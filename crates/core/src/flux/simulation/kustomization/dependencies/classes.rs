@@ -126,9 +126,14 @@ fn is_current(live: &Value, expr: Option<&Value>) -> Option<bool> {
         let is_open = has("Reconciling", &["True"]) || has("Stalled", &["True"]) || has("Ready", &["False", "Unknown"]);
         return Some(!is_open);
     };
-    for (field, is_current) in [("/inProgress", false), ("/failed", false), ("/current", true)] {
-        let text = text_at(expr, field);
-        if !text.is_empty() && holds_for(text, live.get("status").map(|_| live)?)? {
+    let texts =
+        ["/inProgress", "/failed", "/current"].map(|field| Some(text_at(expr, field)).filter(|text| !text.is_empty()));
+    if texts[..2].iter().any(Option::is_some) && live.get("status").is_none() {
+        // An error ends the evaluation.
+        return None;
+    }
+    for (text, is_current) in texts.into_iter().zip([false, false, true]) {
+        if text.map_or(Some(false), |text| holds_for(text, live))? {
             return Some(is_current);
         }
     }
