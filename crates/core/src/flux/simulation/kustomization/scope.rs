@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::definition_names::DefinitionNames;
 use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
 use crate::flux::controller_flags::ControllerFlags;
@@ -18,6 +17,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::spec::KustomizationSpec;
 use crate::flux::stages::{Stage, stage};
 use crate::kubernetes::allocations::allocations;
+use crate::kubernetes::definition_names::DefinitionNames;
 use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{GroupKind, ObjectId, list_at};
 use crate::kubernetes::snapshot::Snapshot;

@@ -83,6 +83,6 @@ fn a_changed_class_may_become_unready() {
         cluster.results = vec![(|applied| &*applied.id.kind == "NodeClass", DryRunResult::Updated(update))];
         cluster.all_rows(&after)
     };
-    assert_eq!(rows(ready("True")), set(&["update c", "delete? a"]));
+    assert_eq!(rows(ready("True")), set(&["update? c", "delete? a"]));
     assert_eq!(rows(json!({})), set(&["update c", "delete a"]), "no operator writes its status");
 }

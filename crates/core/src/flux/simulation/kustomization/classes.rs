@@ -8,12 +8,11 @@
 
 use serde_json::Value;
 
-use super::health::{health_expr, is_class_with_state};
+use super::dependencies::health::{health_expr, is_class_with_state};
+use super::derivation::Derivation;
+use super::scope::stop_after;
 use crate::flux::build::objects::BuiltObject;
 use crate::flux::ready_expr::holds_for;
-use crate::flux::simulation::kustomization::containers::definition_of;
-use crate::flux::simulation::kustomization::derivation::Derivation;
-use crate::flux::simulation::kustomization::scope::stop_after;
 use crate::flux::simulation::model::node::{Pass, PassOutcome};
 use crate::flux::spec::NamespacedName;
 use crate::flux::stages::{Stage, stage};
@@ -22,7 +21,7 @@ use crate::ownership::scheme::owner_status::condition;
 use crate::plan::{Reason, ReasonCode};
 
 /// Splits each pass that waits for a class, of which it is not known if it is ready: the first part ends at the wait.
-pub(crate) fn wait_for_classes(derivation: &mut Derivation<'_, '_>, key: &NamespacedName, passes: &mut Vec<Pass>) {
+pub(super) fn wait_for_classes(derivation: &mut Derivation<'_, '_>, key: &NamespacedName, passes: &mut Vec<Pass>) {
     for at in (0..passes.len()).rev() {
         let Some(why) = open_class(derivation, key, &passes[at]) else { continue };
         let waiting = until_classes(derivation, &passes[at], &why);
@@ -93,7 +92,7 @@ fn shows_state(live: &Value) -> bool {
 /// Returns true if an operator may write a state of a new object: the definition of its kind has a place for one. Nobody looks after a
 /// kind that is new itself.
 fn may_have_state(derivation: &mut Derivation<'_, '_>, id: &ObjectId, version: &str) -> bool {
-    let Some(definition) = definition_of(derivation.state, id) else { return false };
+    let Some(definition) = derivation.state.definition_of(id) else { return false };
     let Some(content) = derivation.content(&definition, "apiextensions.k8s.io/v1") else { return false };
     content.is_none_or(|content| {
         let versions = list_at(content, "/spec/versions").iter();
