@@ -8,12 +8,13 @@
 
 use serde_json::Value;
 
-use super::dependencies::health::{health_expr, is_class_with_state};
+use super::dependencies::health::is_class_with_state;
 use super::derivation::Derivation;
 use super::scope::stop_after;
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::health_exprs::expr_of;
 use crate::flux::ready_expr::holds_for;
-use crate::flux::simulation::model::node::{Pass, PassOutcome};
+use crate::flux::simulation::model::node::{BuiltObjects, Pass, PassOutcome};
 use crate::flux::spec::NamespacedName;
 use crate::flux::stages::{Stage, stage};
 use crate::kubernetes::object::{ObjectId, list_at, text_at};
@@ -48,21 +49,35 @@ fn open_class(derivation: &mut Derivation<'_, '_>, key: &NamespacedName, pass: &
     if !prunes && applied.keys().all(|id| stage(id, custom) <= Stage::Classes) {
         return None;
     }
-    let classes = applied.iter().filter(|(id, _)| stage(id, custom) == Stage::Classes);
-    let with_state: Vec<(&ObjectId, &BuiltObject)> =
-        classes.filter(|(id, _)| is_class_with_state(id) || health_expr(pass, id).is_some()).collect();
-    with_state.into_iter().find_map(|(id, built)| doubt_about(derivation, key, pass, id, built))
+    let changed = &derivation.state.changed_health;
+    unready_class(derivation, applied, pass.spec.value(), |id| changed.contains(&(key.clone(), id.clone())))
 }
 
-/// Returns the condition under which a class is ready when a pass waits for it; `None` if it is.
+/// Returns the condition of the first class that keeps, or may keep, an owner with this spec from applying what comes after. `is_changed`
+/// is true for live objects that it changes.
+pub(crate) fn unready_class(
+    derivation: &mut Derivation<'_, '_>,
+    objects: &BuiltObjects,
+    spec: &Value,
+    is_changed: impl Fn(&ObjectId) -> bool,
+) -> Option<String> {
+    let custom = &derivation.state.input.flags.custom_stage_kinds;
+    let mut classes = objects.iter().filter(|(id, _)| stage(id, custom) == Stage::Classes);
+    classes.find_map(|(id, built)| {
+        let expr = expr_of(spec, &id.group_kind());
+        let has_state = expr.is_some() || is_class_with_state(id);
+        if has_state { doubt_about(derivation, id, built, expr, is_changed(id)) } else { None }
+    })
+}
+
+/// Returns the condition under which a class is ready when its owner waits for it; `None` if it is.
 fn doubt_about(
     derivation: &mut Derivation<'_, '_>,
-    key: &NamespacedName,
-    pass: &Pass,
     id: &ObjectId,
     built: &BuiltObject,
+    expr: Option<&Value>,
+    is_changed: bool,
 ) -> Option<String> {
-    let expr = health_expr(pass, id);
     let unless =
         |what: &str| Some(format!("nothing more is applied unless {id}, which it {what}, is ready within a minute"));
     if !derivation.state.is_live(id) {
@@ -79,7 +94,6 @@ fn doubt_about(
         Some(Some(true)) | None => {}
     }
     let has_state = expr.is_some() || live.is_none_or(shows_state);
-    let is_changed = derivation.state.changed_health.contains(&(key.clone(), id.clone()));
     if has_state && is_changed { unless("changes") } else { None }
 }
 

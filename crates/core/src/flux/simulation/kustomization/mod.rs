@@ -1,7 +1,7 @@
 //! Kustomizations after the change: their specs, sources, builds, blockers and deletions.
 
 pub(crate) mod blockers;
-mod classes;
+pub(crate) mod classes;
 pub(crate) mod containers;
 pub(crate) mod deletions;
 pub(crate) mod dependencies;

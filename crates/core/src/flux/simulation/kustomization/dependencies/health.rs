@@ -314,7 +314,7 @@ fn has_state(state: &State<'_>, pass: &Pass, id: &ObjectId) -> bool {
 }
 
 /// Returns the entry of `spec.healthCheckExprs` by which a pass decides the health of an object.
-pub(crate) fn health_expr<'p>(pass: &'p Pass, id: &ObjectId) -> Option<&'p Value> {
+fn health_expr<'p>(pass: &'p Pass, id: &ObjectId) -> Option<&'p Value> {
     expr_of(pass.spec.value(), &id.group_kind())
 }
 
