@@ -3,6 +3,7 @@
 
 pub mod aggregation;
 pub(crate) mod allocations;
+pub(crate) mod definition_names;
 pub mod deletion;
 pub mod duration;
 pub mod gap;

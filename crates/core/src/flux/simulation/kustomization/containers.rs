@@ -46,13 +46,7 @@ impl Effect {
 /// Returns the namespace and the definition that an object needs, as far as they exist.
 fn containers_of<'i>(state: &'i State<'_>, id: &'i ObjectId) -> impl Iterator<Item = ObjectId> + 'i {
     let namespace = (!id.namespace.is_empty()).then(|| id.namespace_object());
-    namespace.into_iter().chain(definition_of(state, id)).filter(|id| state.is_live(id))
-}
-
-/// Returns the definition of the kind of an object; `None` for a kind that is not served.
-pub(crate) fn definition_of(state: &State<'_>, id: &ObjectId) -> Option<ObjectId> {
-    let served = state.input.snapshot.type_of(id)?;
-    Some(served.definition().in_cluster(id.cluster.as_ref()))
+    namespace.into_iter().chain(state.definition_of(id)).filter(|id| state.is_live(id))
 }
 
 /// Returns true if the namespace or the definition of an object is deleted and not created again, or not with its scope.
@@ -64,7 +58,7 @@ pub(crate) fn container_is_deleted(state: &State<'_>, id: &ObjectId, consequence
 
 /// Returns true if the definition of the kind of an object is created anew with a scope in which there is no such object.
 fn loses_its_scope(state: &State<'_>, id: &ObjectId, consequences: &Consequences<'_>) -> bool {
-    let Some(definition) = definition_of(state, id) else { return false };
+    let Some(definition) = state.definition_of(id) else { return false };
     let replaced = consequences.outcomes.get(&definition).filter(|it| it.may_end_as(FinalState::Recreated));
     let is_namespaced = replaced.and_then(|_| {
         let mut last = state.nodes.iter().filter_map(|node| Some(node.last_applied(&definition)?.1));
@@ -112,10 +106,18 @@ pub(crate) fn fail_without_containers(derivation: &Derivation<'_, '_>, id: &Node
             pass.outcome = stop_at(objects.clone(), &built.id, why.clone(), custom);
         } else if let Some((Effect::Depends(condition), _)) = effects.first() {
             pass.add_condition(condition.clone());
-        } else if let Some(condition) = awaited_container(derivation.state, objects, &pass.spec) {
+        } else if let Some(condition) = contested_name(derivation, objects, &pass.spec)
+            .or_else(|| awaited_container(derivation.state, objects, &pass.spec))
+        {
             pass.add_condition(Reason::new(ReasonCode::MayBeRefused, condition));
         }
     }
+}
+
+/// Returns the condition of a live definition of a build that asks for a name of another one.
+fn contested_name(derivation: &Derivation<'_, '_>, objects: &BuiltObjects, spec: &KustomizationSpec) -> Option<String> {
+    let definition = objects.keys().find(|id| id.is_definition())?;
+    derivation.scopes.get(&definition.cluster)?.contested_name(objects, spec)
 }
 
 /// Returns the condition under which another owner creates a namespace or a definition that a pass needs, unless that is certain. Until
@@ -178,7 +180,7 @@ fn effect_of_container(
     }
     let outcomes = consequences.outcomes.get(container)?;
     let changes_scope = objects.keys().any(|id| {
-        definition_of(derivation.state, id).as_ref() == Some(container)
+        derivation.state.definition_of(id).as_ref() == Some(container)
             && loses_its_scope(derivation.state, id, consequences)
     });
     if !outcomes.may_end_as(FinalState::Deleted) && !changes_scope {

@@ -1,8 +1,8 @@
 //! Kustomizations after the change: their specs, sources, builds, blockers and deletions.
 
 pub(crate) mod blockers;
+pub(crate) mod classes;
 pub(crate) mod containers;
-mod definition_names;
 pub(crate) mod deletions;
 pub(crate) mod dependencies;
 pub(crate) mod derivation;

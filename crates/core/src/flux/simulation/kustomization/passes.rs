@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::blockers::{blocker, denied_source};
+use super::classes::wait_for_classes;
 use super::containers::{comes_back, fail_without_containers};
 use super::deletions::{changes_of_live, deletion_of};
-use super::dependencies::classes::wait_for_classes;
 use super::derivation::Derivation;
 use super::ignored_fields::stop_by_ignore_rules;
 use super::live_spec::{SpecChange, live_specs};

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::definition_names::DefinitionNames;
 use crate::flux::build::objects::undecrypted::Undecrypted;
 use crate::flux::build::objects::{BuiltObject, defined_kind, served_versions};
 use crate::flux::controller_flags::ControllerFlags;
@@ -18,6 +17,7 @@ use crate::flux::simulation::model::state::State;
 use crate::flux::spec::KustomizationSpec;
 use crate::flux::stages::{Stage, stage};
 use crate::kubernetes::allocations::allocations;
+use crate::kubernetes::definition_names::DefinitionNames;
 use crate::kubernetes::deletion::order::apply_order;
 use crate::kubernetes::object::{GroupKind, ObjectId, list_at};
 use crate::kubernetes::snapshot::Snapshot;
@@ -165,19 +165,42 @@ impl<'a> Scopes<'a> {
     /// stays, or a new one of the same build.
     fn taken_names(&self, own: &OwnScopes) -> Vec<Failure> {
         let new: Vec<_> = own.definitions.iter().filter(|(id, _)| self.snapshot.object(id).is_none()).collect();
-        let served: Vec<DefinitionNames> = if new.is_empty() {
-            vec![]
-        } else {
-            let staying = self.snapshot.types.iter().filter(|kind| !self.leaving.contains(&kind.definition()));
-            staying.map(DefinitionNames::of_type).collect()
-        };
-        let failures = new.iter().filter_map(|(id, names)| {
-            let others = served.iter().chain(new.iter().map(|(_, names)| names));
-            let (other, name) = others.into_iter().find_map(|other| Some((other, names.shared_with(other)?)))?;
-            let detail = format!("{id} is not established, because {} has its name {name}", other.full_name());
-            Some(Failure { stage: Stage::Definitions, part: FailedPart::Wait, detail })
+        let taken = self.names_of_others(&new, true).into_iter();
+        let failures = taken.map(|(id, other, name)| {
+            let detail = format!("{id} is not established, because {other} has its name {name}");
+            Failure { stage: Stage::Definitions, part: FailedPart::Wait, detail }
         });
         failures.collect()
+    }
+
+    /// Returns the condition of an apply of a live definition that asks for a name of another one: its stage fails, unless it is looked
+    /// at before the API server has looked at the name.
+    pub(crate) fn contested_name(&self, objects: &BuiltObjects, spec: &KustomizationSpec) -> Option<String> {
+        let sent = objects.values().filter(|object| !is_never_applied(object, spec));
+        let own = OwnScopes::new(sent);
+        let live: Vec<_> = own.definitions.iter().filter(|(id, _)| self.snapshot.object(id).is_some()).collect();
+        let (id, other, name) = self.names_of_others(&live, false).into_iter().next()?;
+        Some(format!("nothing more is applied once the API server refuses {id} the name {name}, which {other} has"))
+    }
+
+    /// Returns the definitions that ask for a name of another one, with that one and the name. The others are those that stay, and
+    /// `with_own` the definitions themselves.
+    fn names_of_others<'o>(
+        &self,
+        definitions: &[&'o (ObjectId, DefinitionNames)],
+        with_own: bool,
+    ) -> Vec<(&'o ObjectId, String, String)> {
+        let groups: BTreeSet<&str> = definitions.iter().map(|(_, names)| names.group()).collect();
+        let staying = self.snapshot.types.iter().filter(|kind| groups.contains(&*kind.group));
+        let staying = staying.filter(|kind| !self.leaving.contains(&kind.definition()));
+        let served: Vec<DefinitionNames> = staying.map(DefinitionNames::of_type).collect();
+        let own = definitions.iter().filter(|_| with_own).map(|(_, names)| names);
+        let taken = definitions.iter().filter_map(|(id, names)| {
+            let mut others = served.iter().chain(own.clone());
+            let (other, name) = others.find_map(|other| Some((other, names.shared_with(other)?)))?;
+            Some((id, other.full_name(), name.to_owned()))
+        });
+        taken.collect()
     }
 
     /// Returns a failure if two new Services ask for one port or address. The server accepts each of them alone.

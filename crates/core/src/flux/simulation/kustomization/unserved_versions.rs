@@ -1,4 +1,4 @@
-//! Objects that an inventory lists in a version that is not served any more.
+//! Objects that an inventory lists in a version that is not served any more, perhaps because the whole kind is gone.
 //!
 //! The controller reads an object in the version of its inventory entry before it deletes it. The API server then answers
 //! that there is none, which counts as deleted, and the object is left behind (observed).
@@ -11,6 +11,7 @@ use crate::flux::simulation::model::node::{Node, Pass, Unserved};
 use crate::flux::simulation::model::state::State;
 use crate::flux::spec::NamespacedName;
 use crate::kubernetes::object::{GroupKind, ObjectId, Resource};
+use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux::inventory_versions;
 
 /// A CustomResourceDefinition that a pass applies.
@@ -67,10 +68,16 @@ pub(crate) fn unserved_objects(
         let is_served_now = snapshot.serves(&kind, version);
         let is_certain = match (is_served_now, versions.get(&kind)) {
             (Some(false), None) => true,
+            (None, None) if is_unknown_kind(snapshot, &kind) => true,
             (_, Some((served, is_own))) if !served.contains(&version) => *is_own || is_served_now == Some(false),
             _ => continue,
         };
         unserved.insert(id, Unserved { version: version.to_owned(), is_certain });
     }
     unserved
+}
+
+/// Returns true if the API server has no such kind.
+fn is_unknown_kind(snapshot: &Snapshot, kind: &GroupKind) -> bool {
+    snapshot.resource_type(kind).is_none() && snapshot.gaps_hiding(kind).next().is_none()
 }

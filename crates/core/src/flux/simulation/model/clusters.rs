@@ -112,6 +112,12 @@ impl<'a> State<'a> {
         }
     }
 
+    /// Returns the definition of the kind of an object; `None` for a kind that is not served.
+    pub(crate) fn definition_of(&self, id: &ObjectId) -> Option<ObjectId> {
+        let served = self.input.snapshot.type_of(id)?;
+        Some(served.definition().in_cluster(id.cluster.as_ref()))
+    }
+
     /// Returns the objects of `spec.healthChecks`, in the cluster to which the Kustomization applies.
     pub(crate) fn health_checks(&self, key: &NamespacedName, spec: &KustomizationSpec) -> Vec<ObjectId> {
         let Ok(cluster) = self.target(&key.namespace, spec.value()) else { return vec![] };

@@ -46,7 +46,6 @@ use crate::flux::apply::rights::{RBAC, binds, grants};
 use crate::flux::apply::schema::Fit;
 use crate::flux::apply::update::Update;
 use crate::flux::build::objects::defined_kind;
-use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::owner_names::owner_id;
 use crate::flux::simulation::model::questions::{Answers, Needs};
 use crate::flux::simulation::model::refusals::Standing;
@@ -595,7 +594,7 @@ impl<'s, 'a> Premises<'s, 'a> {
 
     /// Returns the events among those that are `considered` that can change the answer to a request about an object.
     fn events_of(&self, message: &str, id: &ObjectId, considered: impl Fn(&Event) -> bool) -> Vec<&Event> {
-        let (cause, definition) = (Cause::of(message), definition_of(self.world.state, id));
+        let (cause, definition) = (Cause::of(message), self.world.state.definition_of(id));
         let premises = self.world.events.iter().filter(|event| {
             let changed = Changed { id: &event.id, is_deleted: event.is_deleted };
             let is_parameter = cause == Cause::Policy && admission::is_parameter(&self.world, event, &id.namespace);

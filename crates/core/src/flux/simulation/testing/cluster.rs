@@ -352,13 +352,22 @@ impl TestCluster {
 
     /// Returns the rows of a plan as `ACTION NAME`, with `?` for a race; without creates and updates.
     pub(crate) fn rows(&self, files: &Files) -> BTreeSet<String> {
+        self.rows_if(files, |action| !matches!(action, Action::Create | Action::Update))
+    }
+
+    /// Returns all rows of a plan as `ACTION NAME`, with `?` for a race.
+    pub(crate) fn all_rows(&self, files: &Files) -> BTreeSet<String> {
+        self.rows_if(files, |_| true)
+    }
+
+    fn rows_if(&self, files: &Files, is_shown: impl Fn(Action) -> bool) -> BTreeSet<String> {
         let plan = self.plan(files);
-        let shown = |change: &&crate::plan::Change| !matches!(change.action, Action::Create | Action::Update);
+        let shown = plan.changes().iter().filter(|change| is_shown(change.action));
         let row = |change: &crate::plan::Change| {
             let race = if change.certainty == crate::plan::Certainty::Race { "?" } else { "" };
             format!("{}{race} {}", change.action, change.object.id.name)
         };
-        plan.changes().iter().filter(shown).map(row).collect()
+        shown.map(row).collect()
     }
 
     pub(crate) fn outcome(&self, files: &Files, owner: &str) -> String {

@@ -130,6 +130,19 @@ fn an_object_whose_recorded_version_is_not_served_is_left_behind() {
 }
 
 #[test]
+fn an_object_of_a_kind_that_is_gone_is_never_pruned_by_who_reads_the_types_anew() {
+    let mut cluster = cluster(None, vec![widget("w"), cm("b")], &["v1"]);
+    cluster.snapshot.types.retain(|kind| &*kind.kind != "Widget");
+    cluster.snapshot.objects.retain(|object| &*object.id.kind != "Widget");
+    let dropped = after(None, vec![cm("b")]);
+    assert!(cluster.outcome(&dropped, "k").starts_with("Applies"));
+    cluster.flags.default_service_account = Some("team".to_owned());
+    assert!(cluster.outcome(&dropped, "k").contains("does not serve version v1 of widget"));
+    let returns = after(Some(definition(&["v1"])), vec![cm("b")]);
+    assert!(cluster.outcome(&returns, "k").starts_with("Applies"), "its kind may be there by then");
+}
+
+#[test]
 fn a_definition_of_the_same_build_decides_about_the_version_and_one_of_another_build_is_a_race() {
     let both = definition(&["v1", "v2"]);
     let own = cluster(None, vec![both.clone(), widget("w"), cm("b")], &["v1", "v2"]);
@@ -182,6 +195,11 @@ fn a_new_definition_waits_for_its_names() {
     let leaves = after(None, vec![named("gadgets", "wd"), cm("b")]);
     let expected = format!("delete widgets.{GROUP}");
     assert_eq!(cluster.rows(&leaves), set(&["delete a", &expected]), "the controller tries again until it is gone");
+    // A live one keeps its names and lacks the new one; the wait may end before that is known.
+    cluster.add(&named("gadgets", "gd"), Some("k"));
+    cluster.snapshot.normalise();
+    assert_eq!(cluster.rows(&stays(vec![named("gadgets", "gx")])), set(&["delete a"]));
+    assert_eq!(cluster.rows(&stays(vec![named("gadgets", "wd")])), set(&["delete? a"]));
 }
 
 #[test]

@@ -916,3 +916,20 @@ fn what_a_set_that_waits_changes_of_a_kustomization_is_a_race() {
         plan.changes().iter().map(|row| format!("{} {} {:?}", row.action, row.object.id.name, row.certainty)).collect();
     assert_eq!(rows, ["create of-b Race", "create app-b Race"]);
 }
+
+#[test]
+fn a_class_that_is_not_ready_keeps_a_set_from_pruning() {
+    let group = "nodes.example.com";
+    let class = json!({"apiVersion": format!("{group}/v1"), "kind": "NodeClass", "metadata": {"name": "c"}});
+    let files = |maps: &[Value]| root(vec![tenants(&["x"], json!([&[class.clone()][..], maps].concat()))]);
+    let rows = |ready: &str| {
+        let mut cluster = cluster(&files(&[cm("a"), cm("b")]));
+        cluster.snapshot.types.push(crate::testing::resource_type(group, "NodeClass", "nodeclasses", false));
+        cluster.snapshot.normalise();
+        let status = json!({"conditions": [{"type": "Ready", "status": ready}]});
+        cluster.content.insert("c".to_owned(), json!({"kind": "NodeClass", "status": status}));
+        cluster.rows(&files(&[cm("b")]))
+    };
+    assert_eq!(rows("True"), set(&["delete a"]));
+    assert_eq!(rows("False"), set(&["delete? a"]));
+}

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::flux::health_exprs::expr_of;
-use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::affected_owner::Readiness;
 use crate::flux::simulation::model::facts::owner_readiness::owner_readiness;
 use crate::flux::simulation::model::facts::refused_deletions::{failing_deletion, reads_types_anew};
@@ -147,7 +146,7 @@ impl Health<'_, '_> {
         };
         let mut pruned = node.inventory.iter().filter(|id| node.prunes(pass, id));
         let (id, definition) = pruned.find_map(|id| {
-            let definition = definition_of(state, id).filter(|it| state.is_live(it) && goes_first(it))?;
+            let definition = state.definition_of(id).filter(|it| state.is_live(it) && goes_first(it))?;
             Some((id, definition))
         })?;
         Some(Obstacle::possible(format!("which may fail to delete {id}, because {definition} may be deleted before")))
@@ -315,7 +314,7 @@ fn has_state(state: &State<'_>, pass: &Pass, id: &ObjectId) -> bool {
 }
 
 /// Returns the entry of `spec.healthCheckExprs` by which a pass decides the health of an object.
-pub(super) fn health_expr<'p>(pass: &'p Pass, id: &ObjectId) -> Option<&'p Value> {
+fn health_expr<'p>(pass: &'p Pass, id: &ObjectId) -> Option<&'p Value> {
     expr_of(pass.spec.value(), &id.group_kind())
 }
 
@@ -373,7 +372,7 @@ pub(crate) fn is_healthy_at_once(id: &ObjectId) -> bool {
 }
 
 /// Returns true for a class of a kind for whose health its own run may wait before it applies anything else.
-pub(super) fn is_class_with_state(id: &ObjectId) -> bool {
+pub(crate) fn is_class_with_state(id: &ObjectId) -> bool {
     stage(id, &BTreeSet::new()) == Stage::Classes && !is_healthy_at_once(id)
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Source: docs/reference/kustomize-controller.md 7.2.
 
-pub(crate) mod classes;
 pub(crate) mod health;
 
 use std::cell::OnceCell;

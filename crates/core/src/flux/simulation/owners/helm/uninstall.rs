@@ -13,7 +13,6 @@ use super::actions::hook_runs::{
 use super::actions::records::{action_before_install, applied_members, compared, revision};
 use super::actions::remedies::orphans_dependents;
 use super::shared_release::Heir;
-use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::affected_owner::{Effect, OwnerDeletion};
 use crate::flux::simulation::model::facts::watch_selector::unwatched_release;
 use crate::flux::simulation::model::node::Blocker;
@@ -519,7 +518,7 @@ pub(super) fn leaving_kinds(state: &State<'_>, release: &Resource, consequences:
     let read = manifest_members(state, release).into_iter().filter(|id| !kept.contains_key(id));
     // Helm deletes its own definitions after it has read the manifest.
     let leaving = read.filter(|id| {
-        let definition = definition_of(state, id).filter(|definition| !deleted.contains_key(definition));
+        let definition = state.definition_of(id).filter(|definition| !deleted.contains_key(definition));
         definition.is_some_and(|definition| consequences.may_be_deleted(&definition))
     });
     let kinds: BTreeSet<GroupKind> = leaving.map(|id| id.group_kind()).collect();

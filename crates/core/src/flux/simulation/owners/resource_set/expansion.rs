@@ -20,6 +20,7 @@ use crate::flux::apply::normalize::normalize;
 use crate::flux::apply::question::{Question, Request};
 use crate::flux::build::Interrupt;
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::simulation::kustomization::classes::unready_class;
 use crate::flux::simulation::kustomization::dependencies::health::Health;
 use crate::flux::simulation::model::affected_owner::{Effect, LiveChange, OwnerApply, OwnerDeletion, Readiness};
 use crate::flux::simulation::model::facts::contested_services::contest;
@@ -105,11 +106,13 @@ pub(super) fn expand(
         Some(_) => set.unseen_sources(comparison, &sources)?,
         None => None,
     };
+    let is_changed = |id: &ObjectId| changed.iter().any(|built| built.id == *id);
     let unready = if removed.is_empty() { None } else { set.unready_object(comparison, &expansion.new)? };
     let condition = begins(comparison.state(), &trigger)
         .or(awaited)
         .or_else(|| waits(live, &new_spec, &changed))
         .or_else(|| unready.map(|id| format!("it stays until {id} of an earlier step is ready")))
+        .or_else(|| unready_class(comparison.derivation, &expansion.new, &Value::Null, is_changed))
         .or(unseen)
         .or(fails)
         .or(refusal);

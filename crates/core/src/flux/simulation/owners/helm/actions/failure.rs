@@ -18,7 +18,6 @@ use crate::flux::apply::cause::{Cause, Changed};
 use crate::flux::apply::schema::{Fit, Live, validate};
 use crate::flux::apply::update::Update;
 use crate::flux::build::objects::{BuiltObject, defined_kind, kind_of_definition};
-use crate::flux::simulation::kustomization::containers::definition_of;
 use crate::flux::simulation::model::facts::contested_services::contest;
 use crate::flux::simulation::model::node::{Node, Pass};
 use crate::flux::simulation::model::state::State;
@@ -291,7 +290,7 @@ impl Attempt<'_> {
         let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
         let objects = self.new.objects.iter().chain(self.old.into_iter().flat_map(|old| &old.objects));
         let mut leaving = objects
-            .filter(|id| definition_of(state, id).is_some_and(|definition| consequences.may_be_deleted(&definition)));
+            .filter(|id| state.definition_of(id).is_some_and(|definition| consequences.may_be_deleted(&definition)));
         leaving.next().map(ObjectId::group_kind)
     }
 
@@ -654,7 +653,7 @@ impl Attempt<'_> {
     /// Returns true if the change itself creates, changes or deletes what the refusal of an object depends on.
     pub(super) fn may_be_mended(&self, comparison: &mut Comparison<'_, '_, '_>, id: &ObjectId, message: &str) -> bool {
         let state = comparison.state();
-        let (cause, definition) = (Cause::of(message), definition_of(state, id));
+        let (cause, definition) = (Cause::of(message), state.definition_of(id));
         let counts_secrets = cause == Cause::Quota && id.is("", "Secret");
         let decides = |other: &ObjectId, is_deleted: bool| {
             cause.depends_on(message, id, definition.as_ref(), &Changed { id: other, is_deleted })

@@ -8,13 +8,13 @@
 
 use serde_json::Value;
 
-use super::health::{health_expr, is_class_with_state};
+use super::dependencies::health::is_class_with_state;
+use super::derivation::Derivation;
+use super::scope::stop_after;
 use crate::flux::build::objects::BuiltObject;
+use crate::flux::health_exprs::expr_of;
 use crate::flux::ready_expr::holds_for;
-use crate::flux::simulation::kustomization::containers::definition_of;
-use crate::flux::simulation::kustomization::derivation::Derivation;
-use crate::flux::simulation::kustomization::scope::stop_after;
-use crate::flux::simulation::model::node::{Pass, PassOutcome};
+use crate::flux::simulation::model::node::{BuiltObjects, Pass, PassOutcome};
 use crate::flux::spec::NamespacedName;
 use crate::flux::stages::{Stage, stage};
 use crate::kubernetes::object::{ObjectId, list_at, text_at};
@@ -22,7 +22,7 @@ use crate::ownership::scheme::owner_status::condition;
 use crate::plan::{Reason, ReasonCode};
 
 /// Splits each pass that waits for a class, of which it is not known if it is ready: the first part ends at the wait.
-pub(crate) fn wait_for_classes(derivation: &mut Derivation<'_, '_>, key: &NamespacedName, passes: &mut Vec<Pass>) {
+pub(super) fn wait_for_classes(derivation: &mut Derivation<'_, '_>, key: &NamespacedName, passes: &mut Vec<Pass>) {
     for at in (0..passes.len()).rev() {
         let Some(why) = open_class(derivation, key, &passes[at]) else { continue };
         let waiting = until_classes(derivation, &passes[at], &why);
@@ -49,21 +49,35 @@ fn open_class(derivation: &mut Derivation<'_, '_>, key: &NamespacedName, pass: &
     if !prunes && applied.keys().all(|id| stage(id, custom) <= Stage::Classes) {
         return None;
     }
-    let classes = applied.iter().filter(|(id, _)| stage(id, custom) == Stage::Classes);
-    let with_state: Vec<(&ObjectId, &BuiltObject)> =
-        classes.filter(|(id, _)| is_class_with_state(id) || health_expr(pass, id).is_some()).collect();
-    with_state.into_iter().find_map(|(id, built)| doubt_about(derivation, key, pass, id, built))
+    let changed = &derivation.state.changed_health;
+    unready_class(derivation, applied, pass.spec.value(), |id| changed.contains(&(key.clone(), id.clone())))
 }
 
-/// Returns the condition under which a class is ready when a pass waits for it; `None` if it is.
+/// Returns the condition of the first class that keeps, or may keep, an owner with this spec from applying what comes after. `is_changed`
+/// is true for live objects that it changes.
+pub(crate) fn unready_class(
+    derivation: &mut Derivation<'_, '_>,
+    objects: &BuiltObjects,
+    spec: &Value,
+    is_changed: impl Fn(&ObjectId) -> bool,
+) -> Option<String> {
+    let custom = &derivation.state.input.flags.custom_stage_kinds;
+    let mut classes = objects.iter().filter(|(id, _)| stage(id, custom) == Stage::Classes);
+    classes.find_map(|(id, built)| {
+        let expr = expr_of(spec, &id.group_kind());
+        let has_state = expr.is_some() || is_class_with_state(id);
+        if has_state { doubt_about(derivation, id, built, expr, is_changed(id)) } else { None }
+    })
+}
+
+/// Returns the condition under which a class is ready when its owner waits for it; `None` if it is.
 fn doubt_about(
     derivation: &mut Derivation<'_, '_>,
-    key: &NamespacedName,
-    pass: &Pass,
     id: &ObjectId,
     built: &BuiltObject,
+    expr: Option<&Value>,
+    is_changed: bool,
 ) -> Option<String> {
-    let expr = health_expr(pass, id);
     let unless =
         |what: &str| Some(format!("nothing more is applied unless {id}, which it {what}, is ready within a minute"));
     if !derivation.state.is_live(id) {
@@ -80,7 +94,6 @@ fn doubt_about(
         Some(Some(true)) | None => {}
     }
     let has_state = expr.is_some() || live.is_none_or(shows_state);
-    let is_changed = derivation.state.changed_health.contains(&(key.clone(), id.clone()));
     if has_state && is_changed { unless("changes") } else { None }
 }
 
@@ -93,7 +106,7 @@ fn shows_state(live: &Value) -> bool {
 /// Returns true if an operator may write a state of a new object: the definition of its kind has a place for one. Nobody looks after a
 /// kind that is new itself.
 fn may_have_state(derivation: &mut Derivation<'_, '_>, id: &ObjectId, version: &str) -> bool {
-    let Some(definition) = definition_of(derivation.state, id) else { return false };
+    let Some(definition) = derivation.state.definition_of(id) else { return false };
     let Some(content) = derivation.content(&definition, "apiextensions.k8s.io/v1") else { return false };
     content.is_none_or(|content| {
         let versions = list_at(content, "/spec/versions").iter();
@@ -126,9 +139,14 @@ fn is_current(live: &Value, expr: Option<&Value>) -> Option<bool> {
         let is_open = has("Reconciling", &["True"]) || has("Stalled", &["True"]) || has("Ready", &["False", "Unknown"]);
         return Some(!is_open);
     };
-    for (field, is_current) in [("/inProgress", false), ("/failed", false), ("/current", true)] {
-        let text = text_at(expr, field);
-        if !text.is_empty() && holds_for(text, live.get("status").map(|_| live)?)? {
+    let texts =
+        ["/inProgress", "/failed", "/current"].map(|field| Some(text_at(expr, field)).filter(|text| !text.is_empty()));
+    if texts[..2].iter().any(Option::is_some) && live.get("status").is_none() {
+        // An error ends the evaluation.
+        return None;
+    }
+    for (text, is_current) in texts.into_iter().zip([false, false, true]) {
+        if text.map_or(Some(false), |text| holds_for(text, live))? {
             return Some(is_current);
         }
     }

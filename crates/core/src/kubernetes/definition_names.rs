@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::kubernetes::object::{ResourceType, list_at, text_at};
+use super::object::{ResourceType, list_at, text_at};
 
 /// Names of a definition in its group.
-pub(super) struct DefinitionNames {
+pub(crate) struct DefinitionNames {
     group: String,
     plural: String,
     resources: BTreeSet<String>,
@@ -19,7 +19,7 @@ pub(super) struct DefinitionNames {
 
 impl DefinitionNames {
     /// Returns the names that the manifest of a definition asks for.
-    pub(super) fn of_manifest(manifest: &Value) -> Self {
+    pub(crate) fn of_manifest(manifest: &Value) -> Self {
         let (kind, plural) = (text_at(manifest, "/spec/names/kind"), text_at(manifest, "/spec/names/plural"));
         let singular = name_or(text_at(manifest, "/spec/names/singular"), kind.to_lowercase());
         let list = name_or(text_at(manifest, "/spec/names/listKind"), list_kind(kind));
@@ -34,7 +34,7 @@ impl DefinitionNames {
     }
 
     /// Returns the names of a type that is served. That of its lists is the default.
-    pub(super) fn of_type(served: &ResourceType) -> Self {
+    pub(crate) fn of_type(served: &ResourceType) -> Self {
         let short_names = served.short_names.iter().map(ToString::to_string);
         Self {
             group: served.group.to_string(),
@@ -44,13 +44,18 @@ impl DefinitionNames {
         }
     }
 
+    /// Returns the group of the definition.
+    pub(crate) fn group(&self) -> &str {
+        &self.group
+    }
+
     /// Returns the name of the definition.
-    pub(super) fn full_name(&self) -> String {
+    pub(crate) fn full_name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
 
     /// Returns a name that another definition of the group has too.
-    pub(super) fn shared_with<'n>(&'n self, other: &'n Self) -> Option<&'n str> {
+    pub(crate) fn shared_with<'n>(&'n self, other: &'n Self) -> Option<&'n str> {
         if self.group != other.group || self.plural == other.plural {
             return None;
         }
