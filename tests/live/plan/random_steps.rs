@@ -317,7 +317,7 @@ fn random_moves_between_all_owners_keep_every_uid() {
 }
 
 /// A Kustomization of a tree of them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Nested {
     name: String,
     path: String,
@@ -327,7 +327,7 @@ struct Nested {
 }
 
 fn written_nested(owners: &[Nested]) -> Files {
-    let directory = |above: Option<usize>| above.map_or("root", |at| &owners[at].path);
+    let directory = |above: Option<usize>| above.map_or("root", |at| &*owners[at].path);
     let files = owners.iter().flat_map(|owner| {
         let Nested { name, path, above, objects } = owner;
         let text = kustomization(name).1.replace(&format!("path: ./{name}\n"), &format!("path: ./{path}\n"));

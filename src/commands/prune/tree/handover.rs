@@ -90,17 +90,21 @@ pub(crate) async fn find_handover(
     let work = SearchWork::default();
     let SearchStart { mut planner, state: start, change, deployed } =
         work.start_steps(args, session, snapshot, offline).await?;
-    let trees = Trees {
+    let mut trees = Trees {
         target: worktree::read(&deployed.folder, &args.options.state())?,
         deployed: worktree::read(&deployed.folder, &WorktreeState::Revision(deployed.commit.clone()))?,
         change,
+        only_renames_left: false,
     };
     let behind = behind(&planner, &trees, &deployed.folder)?;
-    if behind == Behind::Others {
+    let dry_runs = planner.end_dry_runs();
+    let mut first = trees.play(&mut planner, &start, &List::default()).await?;
+    trees.only_renames_left = behind == Behind::Others && trees.lacks_renames(&start.snapshot, &first.last);
+    if trees.only_renames_left {
+        first.steps.iter_mut().for_each(|found| found.patches = trees.patches_to_end());
+    } else if behind == Behind::Others {
         warn_of_commits(&planner, &deployed.commit, session);
     }
-    let dry_runs = planner.end_dry_runs();
-    let first = trees.play(&mut planner, &start, &List::default()).await?;
     let asleep = trees.asleep(&mut planner, &start, &first).await?;
     let mut wanted = trees.wanted(&mut planner, &start, &first).await?;
     wanted.extend(asleep.objects.iter().cloned());
@@ -161,6 +165,8 @@ struct Trees {
     deployed: Tree,
     target: Tree,
     change: StepTrees,
+    /// What is deployed is the change but for renames that come in steps of their own.
+    only_renames_left: bool,
 }
 
 /// A list of steps, and its plans; `None` for the change alone.
@@ -362,7 +368,7 @@ impl Trees {
     async fn play(&self, planner: &mut Planner<'_>, start: &StepState<'_>, list: &List) -> Result<Played> {
         let holds = &list.holds;
         let by_hand: Vec<&ObjectId> = holds.iter().filter(|(_, hold)| hold.is_by_hand()).map(|(id, _)| id).collect();
-        let mut pending = vec![];
+        let (mut pending, mut held) = (vec![], vec![]);
         if !holds.is_empty() || !list.later.is_empty() {
             let mut tree = self.deployed.clone();
             let in_git = holds.iter().filter(|(_, hold)| !hold.is_by_hand());
@@ -371,18 +377,23 @@ impl Trees {
             if !patches.is_empty() || !by_hand.is_empty() {
                 pending.push((Role::Hold, patches, tree, vec![]));
             }
-            let held = if list.ends_with_change { vec![] } else { self.held_targets(list, &start.snapshot) };
+            if !list.ends_with_change {
+                held = self.held_targets(list, &start.snapshot);
+            }
             let mut before = &self.target;
             for (at, (waiting, tree)) in held.iter().enumerate() {
                 let role = if at == 0 { Role::HeldChange } else { Role::Rename };
-                pending.push((role, FilePatch::between(before, tree), tree.clone(), waiting.clone()));
+                // An earlier run can have taken this step.
+                if *tree != self.deployed {
+                    pending.push((role, FilePatch::between(before, tree), tree.clone(), waiting.clone()));
+                }
                 before = tree;
             }
         }
-        let patches = match pending.last() {
-            Some((Role::Hold, ..)) => vec![],
-            Some((_, _, held, _)) => FilePatch::between(held, &self.target),
-            None => self.settings_to_end(),
+        let patches = match held.last() {
+            Some((_, held)) => FilePatch::between(held, &self.target),
+            None if pending.is_empty() => self.patches_to_end(),
+            None => vec![],
         };
         pending.push((Role::Change, patches, self.target.clone(), vec![]));
         let (mut steps, mut state, mut without_effect) = (vec![], start.clone(), Holds::new());
@@ -516,10 +527,22 @@ impl Trees {
         Err(Error::refused(message).hint("make this change in a commit of its own, before or after the move"))
     }
 
-    /// Returns the patches of the only step, if what is deployed is the change with settings of earlier steps.
-    fn settings_to_end(&self) -> Vec<FilePatch> {
-        let only_ends = ends_holds(&self.deployed, &self.target);
-        if only_ends { FilePatch::between(&self.deployed, &self.target) } else { vec![] }
+    /// Returns the patches of the only step, if what is deployed is the change with settings of earlier steps, or without the last renames.
+    fn patches_to_end(&self) -> Vec<FilePatch> {
+        let is_rest = self.only_renames_left || ends_holds(&self.deployed, &self.target);
+        if is_rest { FilePatch::between(&self.deployed, &self.target) } else { vec![] }
+    }
+
+    /// Returns true if what is deployed is the change but for renames that come in steps of their own. `last` is the state after the change.
+    fn lacks_renames(&self, live: &Snapshot, last: &Snapshot) -> bool {
+        let mut groups = &renamed_parents(live, last)[..];
+        while let [_, rest @ ..] = groups {
+            if self.held_target(&Holds::new(), groups, live) == self.deployed {
+                return true;
+            }
+            groups = rest;
+        }
+        false
     }
 
     /// Returns the trees of a list between its holds alone and the change, each with the Kustomizations that keep their old names in it: the

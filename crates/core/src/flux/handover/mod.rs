@@ -446,7 +446,12 @@ pub type Renames = BTreeMap<ObjectId, ObjectId>;
 /// after those of the Kustomizations that it applies: so they come in groups.
 pub fn renamed_parents(first: &Snapshot, last: &Snapshot) -> Vec<Renames> {
     let index = Index::build(first);
+    // One that a setting keeps, and that nothing manages any more, is none of the change.
+    let (listed, managed) = (listed(first), managed_from_roots(first, last));
+    let is_kept = |id: &ObjectId| last.object(id).is_some() && listed.contains(id) && !managed.contains(id);
+    let kept = first.resources.iter().filter(|full| full.object.id.is_here(GROUP, KIND) && is_kept(&full.object.id));
     let mut left: BTreeMap<&ObjectId, BTreeSet<&ObjectId>> = only_in(first, last)
+        .chain(kept)
         .filter_map(|full| {
             let Members::Listed(members) = &index.owner_of_object(&full.object.id)?.members else { return None };
             let children = members.iter().filter(|id| id.is(GROUP, KIND) && **id != full.object.id);
@@ -977,14 +982,17 @@ mod tests {
         let outer = || Renames::from([(key("outer"), key("outer-two"))]);
         assert_eq!(renamed_parents(&first, &last("./o")), [outer()], "the inner one applies no Kustomization");
         assert!(renamed_parents(&first, &last("./p")).is_empty(), "its path has gone, so that it cannot wait");
-        let names = ["flux-system_outer_kustomize.toolkit.fluxcd.io_Kustomization", child];
-        let above = |name: &str| owner(name, "./t", &names[..1]);
+        let entry = |name: &str| format!("flux-system_{name}_kustomize.toolkit.fluxcd.io_Kustomization");
+        let above = |name: &str, applied: &str| owner(name, "./t", &[&entry(applied)]);
         let (mut deep, mut renamed) = (first.clone(), last("./o"));
-        deep.replace_resource(&key("top"), Some(above("top")));
-        renamed.replace_resource(&key("top-two"), Some(above("top-two")));
+        deep.replace_resource(&key("top"), Some(above("top", "outer")));
+        renamed.replace_resource(&key("top-two"), Some(above("top-two", "outer-two")));
         let top = Renames::from([(key("top"), key("top-two"))]);
         assert_eq!(renamed_parents(&deep, &renamed), [outer(), top], "the one above comes last");
-        let circle = owner("outer", "./o", &[names[0]]);
+        let mut kept = renamed.clone();
+        kept.replace_resource(&key("outer"), Some(owner("outer", "./o", &[child])));
+        assert_eq!(renamed_parents(&deep, &kept).len(), 2, "`deletionPolicy: Orphan` of the one above keeps it");
+        let circle = owner("outer", "./o", &[&entry("outer")]);
         deep.replace_resource(&key("outer"), Some(circle));
         assert_eq!(
             renamed_parents(&deep, &renamed).len(),

@@ -33,6 +33,9 @@ pub use order::{DefaultAccounts, NoOrder, Order, Unit, Way, ensure_own, order};
 /// Name of the JSON schema; a contract with programs.
 pub const SCHEMA: &str = "kubectl-gitops/retire/v1";
 
+/// Hint for an owner that stays and that a step would block.
+const RETIRE_TOO: &str = "retire it too, or merge a change by which it needs nothing of what is removed first";
+
 /// The proposed list of steps.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -208,6 +211,10 @@ impl Order {
             if found.kept_by.is_some() || calling.is_some() {
                 return Err(NoOrder::new(&found.object, format!("it is {}", found.remark())));
             }
+            if let Some(user) = found.users.iter().find(|user| self.stays_ready(&user.object, &index)) {
+                let rule = format!("it stays, and needs {}, which the step deletes", found.object);
+                return Err(NoOrder::new(&user.object, rule).hint(RETIRE_TOO));
+            }
         }
         for caller in &self.callers {
             if let Some(workload) = caller.loses(before, after) {
@@ -223,8 +230,7 @@ impl Order {
             // It is blocked from then on, even if it applies the commit before what it needs is deleted.
             if let Some(live) = live.filter(|_| is_blocked || row.loses_what_it_needs()) {
                 let rule = format!("it stays, and the step blocks it: {}", row.reason);
-                let hint = "retire it too, or merge a change by which it needs nothing of what is removed first";
-                return Err(NoOrder::new(&live.object.id, rule).hint(hint));
+                return Err(NoOrder::new(&live.object.id, rule).hint(RETIRE_TOO));
             }
         }
         if let Some(row) = plan.owners().iter().find(|row| row.reason.code == ReasonCode::OwnerStuck) {
@@ -244,6 +250,12 @@ impl Order {
                 Err(NoOrder::new(id, format!("it is still there after the step that removes it ({why})")))
             }
         }
+    }
+
+    /// Returns true for an owner that is ready and that no step removes.
+    fn stays_ready(&self, id: &ObjectId, index: &Index<'_>) -> bool {
+        let owner = index.owner_of_object(id).filter(|owner| !self.owners.contains(&owner.id));
+        owner.and_then(|owner| owner.full).is_some_and(|live| live.is_true("Ready"))
     }
 
     fn judge_deletion(&self, change: &Change, plan: &FinishedPlan, index: &Index<'_>) -> Result<(), NoOrder> {

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::{DefaultAccounts, NoOrder, Retirement, Way, order};
 use crate::flux::handover::HandoverStep;
 use crate::kubernetes::object::{ObjectId, ObjectMetadata, Resource, ResourceType};
+use crate::kubernetes::references::{StillReferenced, User};
 use crate::kubernetes::referrer::{Reference, Referrer, Usage};
 use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::schemes::flux_kustomization::{GROUP, KIND};
@@ -456,6 +457,31 @@ fn refusal(targets: &[ObjectId], state: &Snapshot, rows: Vec<Change>) -> Option<
     plan.add_changes(rows);
     let judged = found.unwrap().judge(&[], &plan.into(), state, &snapshot(vec![], vec![]));
     judged.err().map(|NoOrder { object, rule, hint }| (format!("{object}: {rule}"), hint))
+}
+
+#[test]
+fn an_owner_that_stays_and_needs_what_goes_is_refused() {
+    let account = object("", "ServiceAccount", "flux-system", "deployer");
+    let mut web = kustomization("web", &[]);
+    web.content["status"]["conditions"] = json!([{"type": "Ready", "status": "True"}]);
+    let state = snapshot(vec![account.clone()], vec![kustomization("rbac", &[]), web]);
+    let judged = |targets: &[ObjectId], user: ObjectId| {
+        let targets = targets.iter().cloned().collect();
+        let found = order(&targets, &state, &[], &BTreeSet::new(), &DefaultAccounts::new()).unwrap();
+        let mut plan = Plan::default();
+        let users = vec![User { object: user, usage: Usage::RunsAs }];
+        plan.set_still_referenced(vec![StillReferenced { object: account.id.clone(), users, kept_by: None }]);
+        let judged = found.judge(&[], &plan.into(), &state, &state);
+        judged.map_err(|NoOrder { object, rule, .. }| format!("{object}: {rule}"))
+    };
+    let refused = judged(&[ks("rbac")], ks("web")).unwrap_err();
+    let rule =
+        "/web -n flux-system: it stays, and needs serviceaccount/deployer -n flux-system, which the step deletes";
+    assert!(refused.ends_with(rule), "{refused}");
+    assert_eq!(judged(&[ks("rbac"), ks("web")], ks("web")), Ok(()), "it goes too");
+    assert_eq!(judged(&[ks("rbac")], ks("rbac")), Ok(()));
+    let pod = ObjectId::new("", "Pod", "flux-system", "web");
+    assert_eq!(judged(&[ks("rbac")], pod), Ok(()), "that is an alarm");
 }
 
 #[test]
