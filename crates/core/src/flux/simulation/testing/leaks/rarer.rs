@@ -8,7 +8,7 @@ use crate::kubernetes::object::merge;
 
 /// Returns the ways of what changes answers of the API server, and of fields that only some controllers read.
 pub(super) fn ways() -> Vec<Way> {
-    let ways: [Way; 34] = [
+    let ways: [Way; 35] = [
         ("ignore of a Kustomization", |c, e| {
             let target = json!({"kind": e, "name": e, "labelSelector": e});
             c.child(json!({"ignore": [{"paths": [format!("/data/{e}")], "target": target}]}));
@@ -189,6 +189,10 @@ pub(super) fn ways() -> Vec<Way> {
                 "upgrade": {"remediation": {"strategy": e}}, "persistentClient": e});
             c.release(spec);
             c.templates[1].remove(1);
+        }),
+        ("kind of a lookup", |c, e| {
+            c.release(json!({"values": {"n": e}, "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
+            c.template(cm("looked-up"));
         }),
     ];
     ways.to_vec()

@@ -97,10 +97,6 @@ pub(super) fn ways() -> Vec<Way> {
             c.release(json!({"values": {"n": e}, "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
             c.template(cm("fail {{ .Values.n }}"));
         }),
-        ("kind of a lookup", |c, e| {
-            c.release(json!({"values": {"n": e}, "chart": {"spec": {"reconcileStrategy": "Revision"}}}));
-            c.template(cm("looked-up"));
-        }),
         ("laundry in values", |c, e| {
             let mut data = cm("laundry-values");
             data["data"] = json!({"values.yaml": format!("n: {e}")});
