@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::changed_rules::refused;
 use super::cluster::{Files, NS, TestCluster, cm, set};
 use super::resource_sets::{self, tenants};
 use super::upgrades::{Template, deployed_from, spec, templates, tree, without};
@@ -25,6 +26,8 @@ fn ruled(mut cluster: TestCluster) -> TestCluster {
         cluster.snapshot.types.push(resource_type(group, kind, plural, namespaced));
     }
     cluster.upgrades = Some([].into());
+    // A refusal elsewhere lets the tests tell changes from objects that stay as they are.
+    cluster.refusals = vec![refused("other", &cm("z"), &Value::Null, "no")];
     cluster.snapshot.normalise();
     cluster
 }
