@@ -204,10 +204,8 @@ impl Cluster {
         }
         let takes_any_content = request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "*/*");
         let (method, uri) = (request.method(), request.uri());
-        let (path, place) = match self.hides_names {
-            true => (unnamed(uri.path()), unnamed(uri.path())),
-            false => (uri.path().to_owned(), uri.to_string()),
-        };
+        let path = if self.hides_names { unnamed(uri.path()) } else { uri.path().to_owned() };
+        let place = if self.hides_names { path.clone() } else { uri.to_string() };
         let asked = format!("{method} {path}");
         let (started, line) = (Instant::now(), format!("{method} {}{place}", self.server));
         let send = self.client.send(request.map(kube::client::Body::from));

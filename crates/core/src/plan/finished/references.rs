@@ -9,7 +9,7 @@ use crate::kubernetes::snapshot::Snapshot;
 use crate::ownership::index::Index;
 use crate::ownership::schemes::flux_kustomization::KIND;
 use crate::ownership::{OwnerId, OwnershipStatus};
-use crate::plan::{Action, Plan, ReasonCode};
+use crate::plan::{Action, Certainty, Change, Plan, ReasonCode};
 
 /// Reasons of owners that name what they lack, so that it is not said twice.
 const SAID_BY_OWNER: [ReasonCode; 6] = [
@@ -53,8 +53,11 @@ pub(super) fn add_references(plan: &mut Plan, index: &Index<'_>) {
 }
 
 fn still_referenced(plan: &Plan, snapshot: &Snapshot) -> Vec<StillReferenced> {
+    // Of claims of which any may go, what needs some tells which replicas stay.
+    let is_open = |change: &Change| change.reason.code == ReasonCode::ScaledDown && change.certainty == Certainty::Race;
     let [gone, recreated] = [Action::Delete, Action::Recreate].map(|action| {
-        plan.changes().iter().filter(|change| change.action == action).map(|change| &change.object.id).collect()
+        let changes = plan.changes().iter().filter(|change| change.action == action && !is_open(change));
+        changes.map(|change| &change.object.id).collect()
     });
     let departures = Departures { gone, recreated };
     if departures.gone.is_empty() && departures.recreated.is_empty() {

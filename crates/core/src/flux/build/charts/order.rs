@@ -1,7 +1,7 @@
 //! The order of maps in templates, which differs from render to render.
 //!
-//! `keys` and `values` list a map in the order in which Go goes through it. One render sorts the lists, and the other one
-//! turns them, so that no place of a list has the same element in both.
+//! `keys` and `values` list a map in the order in which Go goes through it. One render sorts the lists, and the other
+//! one turns them, so that no place of a list has the same element in both.
 
 use super::tokens::{Token, token_length};
 

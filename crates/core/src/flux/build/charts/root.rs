@@ -1,8 +1,8 @@
 //! Uses of all that a template is given, as a whole.
 //!
-//! What a template is given has the capabilities of the cluster, which are those of helm here. The fields of them that are
-//! known are written into the templates; a text of everything, or a name that is computed, shows the others. A chart that
-//! may read them so is rendered once more with other capabilities.
+//! What a template is given has the capabilities of the cluster, which are those of helm here. The fields of them that
+//! are known are written into the templates; a text of everything, or a name that is computed, shows the others. A
+//! chart that may read them so is rendered once more with other capabilities.
 
 use std::collections::BTreeSet;
 
@@ -25,8 +25,8 @@ const BUILDING: [&str; 10] = [
     "default",
 ];
 
-/// Returns the action that gives a template other capabilities than those of helm: these API versions, and no version of
-/// helm.
+/// Returns the action that gives a template other capabilities than those of helm: these API versions, and no version
+/// of helm.
 pub(super) fn other_capabilities(api_versions: &BTreeSet<String>) -> String {
     let versions: String = api_versions.iter().map(|version| format!(" {version:?}")).collect();
     let kube_version = ["Version", "GitVersion", "Major", "Minor", "String"].map(|field| {

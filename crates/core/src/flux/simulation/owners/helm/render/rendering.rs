@@ -206,7 +206,10 @@ impl<'s> Place<'s> {
             comparison.derivation.needs.kube_versions.insert(self.cluster.clone());
             return Err(Interrupt::Missing);
         };
-        let mut api_versions = served_versions(self.snapshot);
+        let mut api_versions = match seed {
+            Seed::First => served_versions(self.snapshot),
+            Seed::Second => listed_versions(self.snapshot),
+        };
         if self.has_come {
             api_versions.extend(self.coming.iter().cloned());
         }
@@ -340,9 +343,11 @@ fn twice(key: &str, is_private: bool) -> String {
 
 /// Returns the API versions that templates see in a cluster; empty if only the preferred ones were read.
 fn served_versions(snapshot: &Snapshot) -> BTreeSet<String> {
-    if snapshot.other_versions.is_empty() {
-        return BTreeSet::new();
-    }
+    if snapshot.other_versions.is_empty() { BTreeSet::new() } else { listed_versions(snapshot) }
+}
+
+/// Returns the API versions of a cluster that were read.
+fn listed_versions(snapshot: &Snapshot) -> BTreeSet<String> {
     let listed = snapshot.types.iter().map(|kind| (&*kind.group, &*kind.version, &*kind.kind));
     let others = snapshot.other_versions.iter();
     api_versions(listed.chain(others.map(|other| (&*other.what.group, &*other.version, &*other.what.kind))))
