@@ -196,7 +196,8 @@ impl<'a> Scopes<'a> {
         let served: Vec<DefinitionNames> = staying.map(DefinitionNames::of_type).collect();
         let own = definitions.iter().filter(|_| with_own).map(|(_, names)| names);
         let taken = definitions.iter().filter_map(|(id, names)| {
-            let mut others = served.iter().chain(own.clone());
+            let all = served.iter().chain(own.clone());
+            let mut others = all.filter(|other| other.full_name() != *id.name);
             let (other, name) = others.find_map(|other| Some((other, names.shared_with(other)?)))?;
             Some((id, other.full_name(), name.to_owned()))
         });
