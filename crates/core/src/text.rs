@@ -14,8 +14,8 @@ pub(crate) fn unescape_step(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// Returns true if a text is an ASCII word, but for the case of its letters: as `strings.EqualFold` of Go, for which a long `ſ` is
-/// an `s`, and the sign of Kelvin a `k`.
+/// Returns true if a text is an ASCII word, but for the case of its letters: as `strings.EqualFold` of Go, for which a
+/// long `ſ` is an `s`, and the sign of Kelvin a `k`.
 pub(crate) fn is_same_folded(text: &str, word: &str) -> bool {
     let folded = text.chars().map(|c| match c {
         'ſ' => 's',

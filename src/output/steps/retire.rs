@@ -55,7 +55,8 @@ fn fate(fate: &ClaimFate) -> String {
     format!("Data of {}{volume} {verb} in step {} ({}); {snapshots}.", fate.claim, fate.step, fate.reason)
 }
 
-/// Returns the last lines: what nothing uses any more, what stays without objects, and what is left over, or that nothing is.
+/// Returns the last lines: what nothing uses any more, what stays without objects, and what is left over, or that
+/// nothing is.
 fn end(retirement: &Retirement) -> String {
     let (sources, emptied) = (&retirement.unused_sources, &retirement.emptied_owners);
     let unused = join_limited(sources, NAMED);

@@ -337,7 +337,8 @@ fn written_nested(owners: &[Nested]) -> Files {
     files.collect()
 }
 
-/// Returns a tree of Kustomizations and one after a random change: some get other names, other paths, another place or other objects.
+/// Returns a tree of Kustomizations and one after a random change: some get other names, other paths, another place or
+/// other objects.
 fn random_nested(random: &mut Random) -> (Vec<Nested>, Vec<Nested>) {
     let number = 3 + random.below(2);
     let mut before: Vec<Nested> = vec![];

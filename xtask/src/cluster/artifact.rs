@@ -22,7 +22,8 @@ pub(crate) fn pack(path: &Path, is_git: bool) -> Result<Vec<u8>> {
     archive(path, Path::new(""), entries, None)
 }
 
-/// Returns a tar.gz of a folder with a chart, with this text in its Chart.yaml. What its `.helmignore` names is left out.
+/// Returns a tar.gz of a folder with a chart, with this text in its Chart.yaml. What its `.helmignore` names is left
+/// out.
 pub(crate) fn pack_chart(path: &Path, about: &str) -> Result<Vec<u8>> {
     let mut entries = Vec::new();
     list(path, false, &mut entries)?;

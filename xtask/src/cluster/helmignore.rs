@@ -1,6 +1,7 @@
 //! Rules of a `.helmignore`: files that Helm leaves out of a chart.
 //!
-//! Source: Helm v4.2.2 `pkg/ignore/rules.go` and `pkg/chart/loader/archive`. Patterns have no classes of characters here.
+//! Source: Helm v4.2.2 `pkg/ignore/rules.go` and `pkg/chart/loader/archive`. Patterns have no classes of characters
+//! here.
 
 use std::path::Path;
 

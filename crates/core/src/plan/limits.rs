@@ -249,8 +249,8 @@ fn not_allowed(plan: &Plan, limits: &Limits) -> Option<Alarm> {
     (!counts.is_empty()).then(|| Alarm::new(AlarmCode::NotAllowed, None, detail, remedy))
 }
 
-/// Returns how many objects each owner loses. What the garbage collector deletes is lost if the owner lists it: others are
-/// not among what its share is counted of.
+/// Returns how many objects each owner loses. What the garbage collector deletes is lost if the owner lists it: others
+/// are not among what its share is counted of.
 fn lost_by_owner<'p>(plan: &'p Plan, index: &Index<'_>) -> BTreeMap<&'p OwnerId, usize> {
     let is_own = |change: &&Change| {
         change.by != Actor::GarbageCollector

@@ -253,7 +253,8 @@ fn lost(played: &Played, wanted: &BTreeSet<ObjectId>) -> Vec<Loss> {
 }
 
 impl Trees {
-    /// Finds the shortest list that loses nothing. `first` is the change alone. Where that is needed, renames come in steps of their own.
+    /// Finds the shortest list that loses nothing. `first` is the change alone. Where that is needed, renames come in
+    /// steps of their own.
     ///
     /// Fails if there is none, with the object and the rule that prevent it.
     async fn find(
@@ -274,8 +275,8 @@ impl Trees {
         better(found, other, live, first)
     }
 
-    /// Finds the shortest list of this way that loses nothing. What the settings of Kustomizations would leave over, or where they do not
-    /// help, objects are marked in their place.
+    /// Finds the shortest list of this way that loses nothing. What the settings of Kustomizations would leave over, or
+    /// where they do not help, objects are marked in their place.
     async fn find_marking(
         &self,
         planner: &mut Planner<'_>,
@@ -527,13 +528,15 @@ impl Trees {
         Err(Error::refused(message).hint("make this change in a commit of its own, before or after the move"))
     }
 
-    /// Returns the patches of the only step, if what is deployed is the change with settings of earlier steps, or without the last renames.
+    /// Returns the patches of the only step, if what is deployed is the change with settings of earlier steps, or
+    /// without the last renames.
     fn patches_to_end(&self) -> Vec<FilePatch> {
         let is_rest = self.only_renames_left || ends_holds(&self.deployed, &self.target);
         if is_rest { FilePatch::between(&self.deployed, &self.target) } else { vec![] }
     }
 
-    /// Returns true if what is deployed is the change but for renames that come in steps of their own. `last` is the state after the change.
+    /// Returns true if what is deployed is the change but for renames that come in steps of their own. `last` is the
+    /// state after the change.
     fn lacks_renames(&self, live: &Snapshot, last: &Snapshot) -> bool {
         let mut groups = &renamed_parents(live, last)[..];
         while let [_, rest @ ..] = groups {
@@ -545,8 +548,8 @@ impl Trees {
         false
     }
 
-    /// Returns the trees of a list between its holds alone and the change, each with the Kustomizations that keep their old names in it: the
-    /// change without all renames that come later, then without the last groups of them.
+    /// Returns the trees of a list between its holds alone and the change, each with the Kustomizations that keep their
+    /// old names in it: the change without all renames that come later, then without the last groups of them.
     fn held_targets(&self, list: &List, live: &Snapshot) -> Vec<(Vec<ObjectId>, Tree)> {
         let (mut held, mut groups) = (vec![], &list.later[..]);
         loop {

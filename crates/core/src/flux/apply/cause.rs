@@ -92,14 +92,15 @@ pub(super) const UNDECLARED_FIELD: &str = "field not declared in schema";
 /// Part of the message about a role that gives rights that the user who applies it does not have.
 const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
 
-/// Returns true if a message is about rights that a role or a binding gives and that the user who applies it does not have, or about
-/// the role that a binding names and that does not exist.
+/// Returns true if a message is about rights that a role or a binding gives and that the user who applies it does not
+/// have, or about the role that a binding names and that does not exist.
 pub(crate) fn is_of_granting(message: &str) -> bool {
     is_of_missing_role(message) || message.contains(ESCALATION)
 }
 
-/// Returns true if a message is about a binding of a role that does not exist, which only a user with the verb `bind` may create
-/// (`GetRoleReferenceRules` in `pkg/registry/rbac/rolebinding/policybased/storage.go`). It names the binding (observed).
+/// Returns true if a message is about a binding of a role that does not exist, which only a user with the verb `bind`
+/// may create (`GetRoleReferenceRules` in `pkg/registry/rbac/rolebinding/policybased/storage.go`). It names the binding
+/// (observed).
 fn is_of_missing_role(message: &str) -> bool {
     let resource = message.split(' ').next().unwrap_or_default();
     resource.ends_with("bindings.rbac.authorization.k8s.io") && message.ends_with("\" not found")

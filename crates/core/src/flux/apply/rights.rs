@@ -33,10 +33,11 @@ impl Rbac<'_> {
         roles.any(|role| self.rules_of(role).into_iter().any(|role| grants(role, verb, kind, id)))
     }
 
-    /// Returns true if a service account may bind the role that a binding names: it has the verb for that, or all rights of the role.
-    /// `kind` is that of the role.
+    /// Returns true if a service account may bind the role that a binding names: it has the verb for that, or all
+    /// rights of the role. `kind` is that of the role.
     ///
-    /// Source: `BindingAuthorized` in `pkg/registry/rbac/escalation_check.go`, which asks in the namespace of the binding.
+    /// Source: `BindingAuthorized` in `pkg/registry/rbac/escalation_check.go`, which asks in the namespace of the
+    /// binding.
     pub(crate) fn may_bind(
         &self,
         account: &NamespacedName,

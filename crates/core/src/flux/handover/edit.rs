@@ -72,8 +72,8 @@ pub(super) fn without_items(text: &str, is_gone: impl Fn(&str) -> bool) -> Optio
     (yaml::document(&after).ok()? == expected).then_some(after)
 }
 
-/// Returns the text of a document with another name in the items of the list at a path that `is_meant` accepts; `None` if the text cannot be
-/// changed so that it says exactly this.
+/// Returns the text of a document with another name in the items of the list at a path that `is_meant` accepts; `None`
+/// if the text cannot be changed so that it says exactly this.
 pub(super) fn rename_items(text: &str, path: &[&str], is_meant: impl Fn(&Value) -> bool, name: &str) -> Option<String> {
     const KEY: &str = "name";
     let mut expected = yaml::document(text).ok()?;

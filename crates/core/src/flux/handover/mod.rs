@@ -442,8 +442,8 @@ pub fn staying(first: &Snapshot, last: &Snapshot) -> BTreeSet<ObjectId> {
 /// New names of Kustomizations by their old ones.
 pub type Renames = BTreeMap<ObjectId, ObjectId>;
 
-/// Returns the Kustomizations that apply others and get another name with the same path. Their renames can wait, each for a step of its own
-/// after those of the Kustomizations that it applies: so they come in groups.
+/// Returns the Kustomizations that apply others and get another name with the same path. Their renames can wait, each
+/// for a step of its own after those of the Kustomizations that it applies: so they come in groups.
 pub fn renamed_parents(first: &Snapshot, last: &Snapshot) -> Vec<Renames> {
     let index = Index::build(first);
     // One that a setting keeps, and that nothing manages any more, is none of the change.

@@ -274,9 +274,9 @@ pub fn set_in_tree(tree: &mut Tree, owner: &ObjectId, field: Field, root: Option
     Err(format!("{place}; `{field}` must be set by hand"))
 }
 
-/// Returns a tree in which an object still has its manifest of the tree before, in the place where the tree has the manifest of its new name.
-/// `root` is the path of the Kustomization that applies both: it decides between files of several clusters. `None` if one of them is not
-/// in exactly one file.
+/// Returns a tree in which an object still has its manifest of the tree before, in the place where the tree has the
+/// manifest of its new name. `root` is the path of the Kustomization that applies both: it decides between files of
+/// several clusters. `None` if one of them is not in exactly one file.
 #[must_use]
 pub fn with_earlier_manifest(
     tree: &Tree,
@@ -317,7 +317,8 @@ fn depend_on_old_name(tree: &mut Tree, (old, new): (&ObjectId, &ObjectId), root:
     }
 }
 
-/// Returns a manifest that depends on the old name in place of the new one; `None` if it is not of a Kustomization that has dependencies.
+/// Returns a manifest that depends on the old name in place of the new one; `None` if it is not of a Kustomization that
+/// has dependencies.
 fn depending_on_old_name(document: &str, old: &ObjectId, new: &ObjectId) -> Option<String> {
     let manifest = manifest_in(document)?;
     let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);

@@ -126,8 +126,8 @@ impl Rehearsal {
         Some(plan).filter(|_| !is_changed && !self.asks_of_owners)
     }
 
-    /// Compares the answers so far with what a plan changes, which can end some of them. `of_owners` are the questions about
-    /// other owners than Kustomizations.
+    /// Compares the answers so far with what a plan changes, which can end some of them. `of_owners` are the questions
+    /// about other owners than Kustomizations.
     pub(super) fn reconsider(
         &mut self,
         state: &mut State<'_>,

@@ -1,7 +1,8 @@
 //! Classes for which a run waits before it applies anything else.
 //!
-//! The kinds whose names end in `Class` have a stage of their own, after which a run waits up to 60 s until kstatus finds all of its
-//! objects current. If one is not, the rest is not applied, and nothing is pruned. Those of Kubernetes have no state.
+//! The kinds whose names end in `Class` have a stage of their own, after which a run waits up to 60 s until kstatus
+//! finds all of its objects current. If one is not, the rest is not applied, and nothing is pruned. Those of Kubernetes
+//! have no state.
 //!
 //! Source: `ApplyAllStaged` in manager_apply.go of fluxcd/pkg/ssa v0.76.2, kstatus of fluxcd/cli-utils v1.2.3, and
 //! `Evaluate` in cel/status_evaluator.go of pkg/runtime v0.110.3.
@@ -53,8 +54,8 @@ fn open_class(derivation: &mut Derivation<'_, '_>, key: &NamespacedName, pass: &
     unready_class(derivation, applied, pass.spec.value(), |id| changed.contains(&(key.clone(), id.clone())))
 }
 
-/// Returns the condition of the first class that keeps, or may keep, an owner with this spec from applying what comes after. `is_changed`
-/// is true for live objects that it changes.
+/// Returns the condition of the first class that keeps, or may keep, an owner with this spec from applying what comes
+/// after. `is_changed` is true for live objects that it changes.
 pub(crate) fn unready_class(
     derivation: &mut Derivation<'_, '_>,
     objects: &BuiltObjects,
@@ -103,8 +104,8 @@ fn shows_state(live: &Value) -> bool {
         || ["Ready", "Reconciling", "Stalled"].iter().any(|kind| condition(live, kind).is_some())
 }
 
-/// Returns true if an operator may write a state of a new object: the definition of its kind has a place for one. Nobody looks after a
-/// kind that is new itself.
+/// Returns true if an operator may write a state of a new object: the definition of its kind has a place for one.
+/// Nobody looks after a kind that is new itself.
 fn may_have_state(derivation: &mut Derivation<'_, '_>, id: &ObjectId, version: &str) -> bool {
     let Some(definition) = derivation.state.definition_of(id) else { return false };
     let Some(content) = derivation.content(&definition, "apiextensions.k8s.io/v1") else { return false };
@@ -124,8 +125,8 @@ fn may_have_state(derivation: &mut Derivation<'_, '_>, id: &ObjectId, version: &
     })
 }
 
-/// Returns true if the controller finds a live object current, by its status or by an entry of `spec.healthCheckExprs`; `None` if that
-/// is not known.
+/// Returns true if the controller finds a live object current, by its status or by an entry of `spec.healthCheckExprs`;
+/// `None` if that is not known.
 fn is_current(live: &Value, expr: Option<&Value>) -> Option<bool> {
     let number = |pointer: &str| live.pointer(pointer).and_then(Value::as_i64);
     let generations = number("/status/observedGeneration").zip(number("/metadata/generation"));

@@ -173,8 +173,8 @@ impl<'a> Scopes<'a> {
         failures.collect()
     }
 
-    /// Returns the condition of an apply of a live definition that asks for a name of another one: its stage fails, unless it is looked
-    /// at before the API server has looked at the name.
+    /// Returns the condition of an apply of a live definition that asks for a name of another one: its stage fails,
+    /// unless it is looked at before the API server has looked at the name.
     pub(crate) fn contested_name(&self, objects: &BuiltObjects, spec: &KustomizationSpec) -> Option<String> {
         let sent = objects.values().filter(|object| !is_never_applied(object, spec));
         let own = OwnScopes::new(sent);
@@ -183,8 +183,8 @@ impl<'a> Scopes<'a> {
         Some(format!("nothing more is applied once the API server refuses {id} the name {name}, which {other} has"))
     }
 
-    /// Returns the definitions that ask for a name of another one, with that one and the name. The others are those that stay, and
-    /// `with_own` the definitions themselves.
+    /// Returns the definitions that ask for a name of another one, with that one and the name. The others are those
+    /// that stay, and `with_own` the definitions themselves.
     fn names_of_others<'o>(
         &self,
         definitions: &[&'o (ObjectId, DefinitionNames)],

@@ -92,8 +92,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Returns the cluster-scoped objects that the inventory of a live owner lists with a namespace, as they are in the cluster, with
-    /// that namespace.
+    /// Returns the cluster-scoped objects that the inventory of a live owner lists with a namespace, as they are in the
+    /// cluster, with that namespace.
     pub(crate) fn misplaced_members(&self, live: &Resource) -> BTreeMap<ObjectId, Arc<str>> {
         let (Members::Listed(ids) | Members::Remote(ids)) = inventory_members(&live.content) else {
             return BTreeMap::new();
@@ -103,8 +103,8 @@ impl<'a> State<'a> {
         listed.filter(|(id, namespace)| id.namespace != *namespace).collect()
     }
 
-    /// Returns an object that an inventory lists as it is in the cluster: the controller ignores the namespace of a cluster-scoped one
-    /// (`NamespaceIfScoped` in client-go's requests of controller-runtime).
+    /// Returns an object that an inventory lists as it is in the cluster: the controller ignores the namespace of a
+    /// cluster-scoped one (`NamespaceIfScoped` in client-go's requests of controller-runtime).
     pub(crate) fn in_scope(&self, id: ObjectId) -> ObjectId {
         match self.input.snapshot.type_of(&id) {
             Some(kind) if !kind.namespaced => ObjectId { namespace: "".into(), ..id },

@@ -311,8 +311,9 @@ pub(crate) struct Node {
     pub(crate) earlier_parents: BTreeSet<NamespacedName>,
     /// Objects of this cluster that its live inventory lists.
     pub(crate) inventory: BTreeSet<ObjectId>,
-    /// Cluster-scoped objects that its live inventory lists with a namespace, with that. The inventory of a run lists them without, so that
-    /// the run prunes what it has applied (`Diff` in internal/inventory of kustomize-controller v1.9.5; observed).
+    /// Cluster-scoped objects that its live inventory lists with a namespace, with that. The inventory of a run lists
+    /// them without, so that the run prunes what it has applied (`Diff` in internal/inventory of kustomize-controller
+    /// v1.9.5; observed).
     pub(crate) misplaced: BTreeMap<ObjectId, Arc<str>>,
     /// Reason why its live inventory cannot be read. The controller then applies, writes a new inventory, fails once, and
     /// never deletes objects that only the old inventory listed (observed).

@@ -84,8 +84,8 @@ pub(crate) struct Delay {
 /// Messages of the server about deletions that it refuses to the controller of a deleted owner, by owner and object.
 pub(crate) type OwnerRefusals = BTreeMap<(ObjectId, ObjectId), String>;
 
-/// Conditions under which the API server refuses requests of other owners than Kustomizations that it accepts now, as clauses for
-/// people.
+/// Conditions under which the API server refuses requests of other owners than Kustomizations that it accepts now, as
+/// clauses for people.
 pub(crate) type OwnerDoubts = BTreeMap<QuestionKey, Arc<str>>;
 
 /// Deletions by the controllers of Kubernetes that the API server refuses them, by the component that deletes and by object.

@@ -40,8 +40,8 @@ pub(crate) struct State<'a> {
     pub(crate) refusals: Vec<Refusal>,
     pub(crate) delays: Vec<Delay>,
     pub(crate) forced: Vec<ForcedDeletion>,
-    /// Objects whose spec an apply changes and whose health a dependant waits for, or the run itself, with the Kustomizations that apply
-    /// them.
+    /// Objects whose spec an apply changes and whose health a dependant waits for, or the run itself, with the
+    /// Kustomizations that apply them.
     pub(crate) changed_health: BTreeSet<(NamespacedName, ObjectId)>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     pub(crate) owner_refusals: OwnerRefusals,

@@ -205,7 +205,8 @@ fn rules_of<'v>(
     })
 }
 
-/// Returns true if webhooks of a configuration are asked about a request that those which it replaces are not asked about.
+/// Returns true if webhooks of a configuration are asked about a request that those which it replaces are not asked
+/// about.
 pub(super) fn asks_anew(world: &World<'_, '_>, before: Option<&Value>, after: &Value, sent: Sent<'_>) -> bool {
     let Sent { id, operation, .. } = sent;
     let Some(kind) = world.state.input.snapshot.type_of(id) else { return true };
@@ -411,8 +412,8 @@ pub(super) fn after_refusal<'w>(world: &'w World<'_, '_>, message: &str, sent: S
     (is_known && !ending.is_empty()).then_some(Ruling::Free(ending))
 }
 
-/// Returns what the rules that the change brings say about a request that the server accepts now. `order` is that of an event and
-/// the last apply of its owner.
+/// Returns what the rules that the change brings say about a request that the server accepts now. `order` is that of an
+/// event and the last apply of its owner.
 pub(super) fn after_acceptance<'w>(
     world: &'w World<'_, '_>,
     order: impl Fn(&Event) -> Precedence,

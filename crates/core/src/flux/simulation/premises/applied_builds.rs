@@ -24,7 +24,8 @@ struct AppliedBuild {
 }
 
 impl AppliedBuilds {
-    /// Builds the last applied revisions of Kustomizations that were verified. Their builds are known once there is a plan.
+    /// Builds the last applied revisions of Kustomizations that were verified. Their builds are known once there is a
+    /// plan.
     pub(in crate::flux::simulation) fn of(
         state: &State<'_>,
         answers: &build::Answers,

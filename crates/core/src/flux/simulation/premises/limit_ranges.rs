@@ -1,9 +1,9 @@
-//! Checks of the server for Pods and claims: LimitRanges that the change creates or changes, and for Pods the security that their
-//! namespace enforces, and the objects that they name. Workloads whose Pods are refused are accepted.
+//! Checks of the server for Pods and claims: LimitRanges that the change creates or changes, and for Pods the security
+//! that their namespace enforces, and the objects that they name. Workloads whose Pods are refused are accepted.
 //!
 //! Source: Kubernetes v1.36.3 `pod-security-admission/admission/admission.go` (`ValidatePod`), and
-//! `plugin/pkg/admission/{serviceaccount,priority,runtimeclass}`. Users, namespaces and classes can be exempt, so that no refusal is
-//! certain.
+//! `plugin/pkg/admission/{serviceaccount,priority,runtimeclass}`. Users, namespaces and classes can be exempt, so that
+//! no refusal is certain.
 
 use super::event::Event;
 use super::world::{Precedence, World};
@@ -67,8 +67,8 @@ fn level(name: Option<&str>) -> u8 {
     }
 }
 
-/// Returns the LimitRanges after which the server may refuse an object that it accepts now. A run asks about a Pod or a claim
-/// before it applies a LimitRange that comes before it in the same stage.
+/// Returns the LimitRanges after which the server may refuse an object that it accepts now. A run asks about a Pod or a
+/// claim before it applies a LimitRange that comes before it in the same stage.
 fn limiting<'w>(world: &'w World<'_, '_>, object: &AppliedObject) -> Vec<&'w Event> {
     let (id, is_new) = (&object.id, !world.state.is_live(&object.id));
     let near = world.events.iter().filter(|event| event.id.is("", "LimitRange") && event.id.cluster == id.cluster);

@@ -1,5 +1,5 @@
-//! Answers to requests of other owners than Kustomizations. Such an owner is in no order with others, so whatever the change
-//! makes of an accepted request is a condition.
+//! Answers to requests of other owners than Kustomizations. Such an owner is in no order with others, so whatever the
+//! change makes of an accepted request is a condition.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ impl Premises<'_, '_> {
         doubts.collect()
     }
 
-    /// Returns the condition under which the server refuses a request that it accepts now, as a clause for people; `None` if
-    /// the change touches nothing that the answer depends on.
+    /// Returns the condition under which the server refuses a request that it accepts now, as a clause for people;
+    /// `None` if the change touches nothing that the answer depends on.
     fn doubt(&self, question: &Question) -> Option<Arc<str>> {
         let result = match self.world.answers.dry_runs.get(question.key())? {
             DryRunAnswer::Result(
@@ -64,7 +64,8 @@ impl Premises<'_, '_> {
         (!events.is_empty()).then(|| format!("the API server refuses {what}{shown} after {}", clauses(&events)).into())
     }
 
-    /// Returns false if the webhooks that another owner than a Kustomization applies are not asked about a request anew.
+    /// Returns false if the webhooks that another owner than a Kustomization applies are not asked about a request
+    /// anew.
     fn may_concern(&self, event: &Event, sent: Sent<'_>) -> bool {
         let ObjectId { kind, name, .. } = &event.id;
         if event.manifest().is_some() || !admission::WEBHOOKS.contains(&&**kind) {

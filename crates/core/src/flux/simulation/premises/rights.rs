@@ -42,10 +42,11 @@ pub(super) fn rights<'w>(
     Some(Rights { before, after, events })
 }
 
-/// Returns the events after which a service account may grant the rights of a role or a binding, and nothing if it may not even then;
-/// `None` if that is not known. Only events that precede the apply count.
+/// Returns the events after which a service account may grant the rights of a role or a binding, and nothing if it may
+/// not even then; `None` if that is not known. Only events that precede the apply count.
 ///
-/// It may grant the rights of a role that it has, or if it may escalate; and those that a binding gives also if it may bind the role.
+/// It may grant the rights of a role that it has, or if it may escalate; and those that a binding gives also if it may
+/// bind the role.
 pub(super) fn granting_events<'w>(
     world: &'w World<'_, '_>,
     account: &NamespacedName,
@@ -58,10 +59,8 @@ pub(super) fn granting_events<'w>(
     if !is_binding && manifest.get("aggregationRule").is_some_and(|rule| !rule.is_null()) {
         return None;
     }
-    let kind = match is_binding {
-        true => snapshot.resource_type(&GroupKind::new(RBAC, text_at(manifest, "/roleRef/kind")))?,
-        false => snapshot.type_of(id)?,
-    };
+    let role = is_binding.then(|| GroupKind::new(RBAC, text_at(manifest, "/roleRef/kind")));
+    let kind = role.map_or_else(|| snapshot.type_of(id), |role| snapshot.resource_type(&role))?;
     let facts = world.facts(VERSION, &KINDS)?;
     let may_grant = |without: Option<&ObjectId>| {
         let values = facts.iter().map(|fact| {

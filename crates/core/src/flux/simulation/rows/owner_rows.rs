@@ -312,8 +312,8 @@ fn owner_row(action: Action, object: impl Into<PinnedObject>, owner: &ObjectId, 
 
 /// Changes the rows of deleted objects that another owner, or one that is created again, applies.
 ///
-/// A HelmRelease applies its objects once, so that those that are deleted after that stay away unless it corrects their drift. A
-/// ResourceSet applies its objects again only after its interval.
+/// A HelmRelease applies its objects once, so that those that are deleted after that stay away unless it corrects their
+/// drift. A ResourceSet applies its objects again only after its interval.
 pub(super) fn mark_recreated(state: &State<'_>, consequences: &Consequences<'_>, changes: &mut [Change]) {
     for change in changes.iter_mut().filter(|change| change.action == Action::Delete) {
         let id = change.object.id.clone();

@@ -63,7 +63,8 @@ pub(crate) fn secret_mask(state: &State<'_>) -> SecretMask {
     mask
 }
 
-/// Returns the live objects that Kubernetes named after one of these, as they are written: claims of StatefulSets, and dependents.
+/// Returns the live objects that Kubernetes named after one of these, as they are written: claims of StatefulSets, and
+/// dependents.
 fn named_after<'s>(state: &State<'s>, hidden: &[(&'s ObjectId, Cow<'_, ObjectId>)]) -> Vec<(&'s ObjectId, ObjectId)> {
     let names: HashMap<(&str, &str), &str> = hidden
         .iter()

@@ -1,4 +1,5 @@
-//! Requests of HelmReleases and ResourceSets that the server accepts now, and may refuse while the change is carried out.
+//! Requests of HelmReleases and ResourceSets that the server accepts now, and may refuse while the change is carried
+//! out.
 
 use serde_json::{Value, json};
 

@@ -128,8 +128,9 @@ impl Health<'_, '_> {
         possible
     }
 
-    /// Returns an obstacle if a Kustomization may fail to prune, because the definition of an object goes first: a controller that reads
-    /// the API types anew finds no such kind then, which is an error (`Delete` in manager_delete.go of fluxcd/pkg/ssa v0.76.2; observed).
+    /// Returns an obstacle if a Kustomization may fail to prune, because the definition of an object goes first: a
+    /// controller that reads the API types anew finds no such kind then, which is an error (`Delete` in
+    /// manager_delete.go of fluxcd/pkg/ssa v0.76.2; observed).
     pub(super) fn unmatched_deletion(self, node: &Node) -> Option<Obstacle> {
         let (state, consequences) = (self.state, self.consequences);
         let (number, pass) = (node.passes.len().checked_sub(1)?, node.last_pass()?);

@@ -117,7 +117,8 @@ impl Dependant<'_, '_> {
         Health { state, consequences }
     }
 
-    /// Returns a blocker if a dependency may never become ready, because it may fail to prune an object whose kind is gone.
+    /// Returns a blocker if a dependency may never become ready, because it may fail to prune an object whose kind is
+    /// gone.
     fn unmatched_dependency(&self, node: &Node) -> Option<Blocker> {
         let Obstacle { clause, .. } = self.health().unmatched_deletion(node)?;
         let detail = format!("it applies only if {}, {clause}, becomes ready", owner_id(&node.id.key));

@@ -50,8 +50,8 @@ pub(crate) fn failing_deletion(state: &State<'_>, node: &Node) -> Option<String>
     if node.deletion.is_none() && !state.input.features.retries_deletions {
         return None;
     }
-    // An unknown API type is an error where they are read anew. So is a version of a built-in kind, which was never served while the
-    // controller ran.
+    // An unknown API type is an error where they are read anew. So is a version of a built-in kind, which was never
+    // served while the controller ran.
     let last_spec = node.last_pass().map(|pass| &pass.spec);
     let reads_types = node.last_pass().is_some_and(|last| reads_types_anew(state, last));
     let mut unserved = node
@@ -75,7 +75,8 @@ pub(crate) fn failing_deletion(state: &State<'_>, node: &Node) -> Option<String>
     failing.next().map(|refusal| format!("the server refuses to delete {}: {}", refusal.id, refusal.message))
 }
 
-/// Returns true if a run reads the API types anew, for a service account or for another cluster, instead of remembering them.
+/// Returns true if a run reads the API types anew, for a service account or for another cluster, instead of remembering
+/// them.
 pub(crate) fn reads_types_anew(state: &State<'_>, pass: &Pass) -> bool {
     pass.spec.is_remote() || state.input.flags.service_account(&pass.spec).is_some()
 }

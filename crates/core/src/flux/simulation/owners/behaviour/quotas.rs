@@ -229,8 +229,8 @@ impl Crowd<'_> {
         room
     }
 
-    /// Returns the name of a quota of the owner that can refuse the crowd: it does not count yet, or it is another one than
-    /// before.
+    /// Returns the name of a quota of the owner that can refuse the crowd: it does not count yet, or it is another one
+    /// than before.
     fn brought_quota<'c>(
         &self,
         creation: &Creation<'c>,

@@ -41,7 +41,8 @@ impl<'m> Scaling<'m> {
 const PRIVATE_NUMBER: &str = "it stays if its replica does: the number of replicas comes from a Secret";
 
 /// Returns the live claims that StatefulSets delete because a controller applies these manifests to them, by the number of replicas
-/// that they have now. Of one that shrinks to a number from a Secret these are all, so that they do not show the number.
+/// that they have now. Of one that shrinks to a number from a Secret these are all, so that they do not show the
+/// number.
 pub(crate) fn released_claims<'m>(
     comparison: &mut Comparison<'_, '_, '_>,
     applied: impl Iterator<Item = Scaling<'m>>,

@@ -55,10 +55,8 @@ fn template_path(number: usize) -> &'static str {
 
 /// Returns the path of a template: the one named `looked-up` looks up an object of a kind that its values name.
 fn path_of(number: usize, template: &Value) -> &'static str {
-    match template["metadata"]["name"] == "looked-up" {
-        true => "charts/app/templates/lookup-kind.yaml",
-        false => template_path(number),
-    }
+    let looks_up = template["metadata"]["name"] == "looked-up";
+    if looks_up { "charts/app/templates/lookup-kind.yaml" } else { template_path(number) }
 }
 
 fn files(apps: &[Value], child: &[Value], templates: &[Value]) -> Files {

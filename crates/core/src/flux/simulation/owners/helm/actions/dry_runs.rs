@@ -161,8 +161,8 @@ impl Comparison<'_, '_, '_> {
         answers
     }
 
-    /// Returns the hooks of a release that the API server refuses to apply, with its messages, and those that it may refuse
-    /// later on.
+    /// Returns the hooks of a release that the API server refuses to apply, with its messages, and those that it may
+    /// refuse later on.
     pub(crate) fn refused_hooks<'h>(
         &mut self,
         release: &ObjectId,

@@ -234,8 +234,8 @@ impl Attempt<'_> {
         Expected { failure, refused_step, refused_deletions, live_changes }
     }
 
-    /// Returns the first step that fails, which ends the action. `refusal` is the first object or hook that the API server refuses to
-    /// apply.
+    /// Returns the first step that fails, which ends the action. `refusal` is the first object or hook that the API
+    /// server refuses to apply.
     fn first_refused_step(
         &self,
         comparison: &mut Comparison<'_, '_, '_>,
