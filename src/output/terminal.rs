@@ -287,8 +287,8 @@ fn read_text(terminal: &Term, prompt: &str) -> io::Result<Option<String>> {
 ///
 /// Fails if the terminal gave none, and after Ctrl-C.
 fn given<T>(answer: io::Result<Option<T>>, undone: &str) -> Result<T> {
-    let answer = answer.map_err(|error| Error::cancelled(format!("no answer: {error}")))?;
-    answer.ok_or_else(|| Error::interrupted(format!("interrupted: {undone}")))
+    let given = answer.map_err(|error| Error::cancelled(format!("no answer: {error}")))?;
+    given.ok_or_else(|| Error::interrupted(format!("interrupted: {undone}")))
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ pub(crate) struct Scope<'w> {
 /// Returns what the objects that a quota counts must be like.
 pub(crate) fn scopes(quota: Option<&Value>) -> Vec<Scope<'_>> {
     let list = |at| quota.into_iter().flat_map(move |quota| list_at(quota, at));
-    let named = list("/spec/scopes").filter_map(Value::as_str);
-    let named = named.map(|name| Scope { name, operator: "Exists", values: &[] });
+    let names = list("/spec/scopes").filter_map(Value::as_str);
+    let named = names.map(|name| Scope { name, operator: "Exists", values: &[] });
     let selected = list("/spec/scopeSelector/matchExpressions").map(|selector| Scope {
         name: text_at(selector, "/scopeName"),
         operator: text_at(selector, "/operator"),

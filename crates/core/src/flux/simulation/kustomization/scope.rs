@@ -191,8 +191,8 @@ impl<'a> Scopes<'a> {
         with_own: bool,
     ) -> Vec<(&'o ObjectId, String, String)> {
         let groups: BTreeSet<&str> = definitions.iter().map(|(_, names)| names.group()).collect();
-        let staying = self.snapshot.types.iter().filter(|kind| groups.contains(&*kind.group));
-        let staying = staying.filter(|kind| !self.leaving.contains(&kind.definition()));
+        let of_groups = self.snapshot.types.iter().filter(|kind| groups.contains(&*kind.group));
+        let staying = of_groups.filter(|kind| !self.leaving.contains(&kind.definition()));
         let served: Vec<DefinitionNames> = staying.map(DefinitionNames::of_type).collect();
         let own = definitions.iter().filter(|_| with_own).map(|(_, names)| names);
         let taken = definitions.iter().filter_map(|(id, names)| {

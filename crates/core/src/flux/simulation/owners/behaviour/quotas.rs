@@ -164,11 +164,11 @@ impl<'c> Creation<'c> {
             return Some(range.name.to_string());
         }
         let mut others = comparison.ids_of("", "LimitRange").into_iter().filter(is_near);
-        let others = others.find(|range| {
+        let refusing = others.find(|range| {
             let applied = state.applied(range);
             applied.iter().any(|applied| bounds(&applied.built.manifest, id, true)) && comparison.is_changed(range)
         });
-        others.map(|range| range.name.to_string())
+        refusing.map(|range| range.name.to_string())
     }
 
     /// Returns the new objects of the kind of an object in its namespace.
@@ -209,8 +209,8 @@ impl<'c> Creation<'c> {
 impl Crowd<'_> {
     /// Returns the room for the crowd, of whose objects one is given.
     fn room(&self, comparison: &mut Comparison<'_, '_, '_>, creation: &Creation<'_>, id: &ObjectId) -> Room {
-        let resources: BTreeSet<String> = self.own.iter().flat_map(|manifest| names(self.kind, manifest)).collect();
-        let resources: Vec<String> = resources.into_iter().collect();
+        let counted: BTreeSet<String> = self.own.iter().flat_map(|manifest| names(self.kind, manifest)).collect();
+        let resources: Vec<String> = counted.into_iter().collect();
         let limits = quota_limits(comparison, id, &resources);
         if let Some(quota) = self.brought_quota(creation, id, &resources, &limits) {
             let plural = &self.kind.plural;
@@ -242,8 +242,7 @@ impl Crowd<'_> {
             resources.iter().any(|resource| {
                 let Some(hard) = number(content, "/spec/hard", resource) else { return false };
                 let wanted = self.used_by(&scopes(Some(content)), resource, &self.own);
-                let mut known = limits.iter().filter(|limit| *limit.name == *quota.name && limit.resource == *resource);
-                let known = known.next();
+                let known = limits.iter().find(|limit| *limit.name == *quota.name && limit.resource == *resource);
                 let is_same = known.is_some_and(|limit| limit.least == hard && limit.most == hard);
                 let used = known.and_then(|limit| limit.used).unwrap_or(self.live as f64);
                 let has_room = creation.is_retried && wanted.is_some_and(|wanted| used + wanted <= hard);

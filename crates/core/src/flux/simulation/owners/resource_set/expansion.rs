@@ -323,11 +323,11 @@ impl SetChange<'_> {
         let new = own.iter().copied().filter(|(id, _)| changed.contains(id));
         let contested = contest(state, self.id, new, &own).map(|why| format!("{CAN_FAIL}, which it does if {why}"));
         let crowded = self.lacking_room(comparison, own);
-        let unsure = unsure.map(|why| format!("{CAN_FAIL}, which it does if {why}"));
+        let doubted = unsure.map(|why| format!("{CAN_FAIL}, which it does if {why}"));
         match open {
             Some(why) => Err(why.into()),
             None => Ok(SetAnswers {
-                refusal: refusal.or(doubt).or(contested).or(crowded).or(unsure),
+                refusal: refusal.or(doubt).or(contested).or(crowded).or(doubted),
                 live_changes,
                 replaced,
             }),

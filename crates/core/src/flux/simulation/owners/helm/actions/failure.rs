@@ -208,12 +208,12 @@ impl Attempt<'_> {
             Room::Doubtful(why) => (None, Some(why)),
             Room::Full(why) => (Some(why), None),
         };
-        let refused_step = refused_record.into_iter().chain(by_step).min_by_key(|refused| refused.place);
+        let first_refused = refused_record.into_iter().chain(by_step).min_by_key(|refused| refused.place);
         // Without room for the objects, the action does not get to what is refused after them.
         let is_reached = |refused: &RefusedStep| {
             refused.place.stage < Stage::Objects || (refused.place.stage == Stage::Objects && refused.is_final)
         };
-        let refused_step = refused_step.filter(|refused| full.is_none() || is_reached(refused));
+        let refused_step = first_refused.filter(|refused| full.is_none() || is_reached(refused));
         let refused = refused_step.as_ref().filter(|refused| refused.place.stage <= Stage::Objects);
         let failure = match (refused, full) {
             (Some(RefusedStep { id, message, is_final: true, .. }), _) => Failure::Always(format!("{id}: {message}")),
@@ -226,8 +226,7 @@ impl Attempt<'_> {
             (None, None) => {
                 let contested = || self.contested(comparison.state());
                 let why = self.failing_step(comparison.state()).or_else(contested).or(doubt).or(crowded);
-                let why = why.or(unsure.map(|why| why.to_string()));
-                why.map_or(Failure::Unexpected, Failure::Possible)
+                why.or(unsure.map(|why| why.to_string())).map_or(Failure::Unexpected, Failure::Possible)
             }
         };
         let refused_deletions = self.refused_deletions(comparison, refused_deletions, doubtful_deletions);
@@ -273,15 +272,15 @@ impl Attempt<'_> {
         refused: BTreeMap<ObjectId, String>,
         doubtful: BTreeMap<ObjectId, Arc<str>>,
     ) -> BTreeMap<ObjectId, RefusedDeletion> {
-        let refused = refused.into_iter().map(|(id, message)| {
+        let certain = refused.into_iter().map(|(id, message)| {
             let is_final = !self.may_be_mended(comparison, &id, &message);
             let condition = format!("it stays while the API server refuses: {message}");
             (id, RefusedDeletion { message: Some(message), condition, is_final })
         });
-        let doubtful = doubtful.into_iter().map(|(id, why)| {
+        let possible = doubtful.into_iter().map(|(id, why)| {
             (id, RefusedDeletion { message: None, condition: format!("it stays if {why}"), is_final: false })
         });
-        refused.chain(doubtful).collect()
+        certain.chain(possible).collect()
     }
 
     /// Returns a kind of the release whose definition the change may delete. Helm then cannot read the deployed
@@ -319,8 +318,8 @@ impl Attempt<'_> {
         hooks: &[(StepPlace, &ObjectId, &Hook)],
     ) -> Room {
         let (record, unread) = (self.record(comparison), Value::Null);
-        let first = hooks.iter().filter(|(place, ..)| place.stage < Stage::Objects);
-        let first = first.map(|(_, id, hook)| (*id, &hook.manifest));
+        let before = hooks.iter().filter(|(place, ..)| place.stage < Stage::Objects);
+        let first = before.map(|(_, id, hook)| (*id, &hook.manifest));
         let creation = Creation {
             owner: self.id,
             manifests: self.new.manifests().iter().collect(),
