@@ -1,8 +1,9 @@
 //! Uses of all that a template is given, as a whole.
 //!
-//! What a template is given has the capabilities of the cluster, which are those of helm here. The fields of them that
-//! are known are written into the templates; a text of everything, or a name that is computed, shows the others. A
-//! chart that may read them so is rendered once more with other capabilities.
+//! The value that Helm gives to a template contains the capabilities of the cluster; here they are those of `helm
+//! template`. The fields that are known are written into the templates. A template that prints the whole value, or
+//! computes the name of a field, can read the others. A chart that may do so is rendered once more with other
+//! capabilities.
 
 use std::collections::BTreeSet;
 
@@ -64,7 +65,7 @@ pub(super) fn is_used_as_a_whole(texts: &[Vec<Vec<Token<'_>>>]) -> bool {
     }
 }
 
-/// What an action does with the whole.
+/// Use that an action makes of the whole.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     None,

@@ -84,9 +84,7 @@ fn doubt_about(
     if !derivation.state.is_live(id) {
         return if expr.is_some() || may_have_state(derivation, id, &built.version) { unless("creates") } else { None };
     }
-    let api_version =
-        if id.group.is_empty() { built.version.clone() } else { format!("{}/{}", id.group, built.version) };
-    let live = derivation.content(id, &api_version).flatten();
+    let live = derivation.content(id, text_at(&built.manifest, "/apiVersion")).flatten();
     match live.map(|live| is_current(live, expr)) {
         Some(Some(false)) => {
             return Some(format!("nothing more is applied until {id}, which is not ready now, is ready"));

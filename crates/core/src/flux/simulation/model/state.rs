@@ -45,6 +45,7 @@ pub(crate) struct State<'a> {
     pub(crate) changed_health: BTreeSet<(NamespacedName, ObjectId)>,
     pub(crate) deletion_refusals: Vec<DeletionRefusal>,
     pub(crate) owner_refusals: OwnerRefusals,
+    /// Requests of other owners that the API server accepts now and may refuse later.
     pub(crate) owner_doubts: Arc<OwnerDoubts>,
     pub(crate) cascade_refusals: Arc<CascadeRefusals>,
     pub(crate) stored_releases: StoredReleases,

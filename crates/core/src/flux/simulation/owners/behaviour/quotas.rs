@@ -23,21 +23,21 @@ pub(crate) struct QuotaLimit<'r> {
     /// Resource that it limits.
     resource: String,
     scopes: Vec<Scope<'r>>,
-    /// How much is used before the change; `None` if that is not known.
+    /// Amount that is used before the change; `None` if that is not known.
     pub(crate) used: Option<f64>,
     /// The least and the most that it allows at some time.
     pub(crate) least: f64,
     most: f64,
-    /// What it certainly allows in the end; `None` if that is not certain.
+    /// Amount that it certainly allows in the end; `None` if that is not certain.
     pub(crate) last: Option<f64>,
 }
 
-/// What an owner creates.
+/// The objects that an owner creates, and what happens before that.
 pub(crate) struct Creation<'c> {
     pub(crate) owner: &'c ObjectId,
     /// Everything that it applies, live objects included.
     pub(crate) manifests: Vec<(&'c ObjectId, &'c Value)>,
-    /// What it creates before and deletes again, or may not create.
+    /// Objects that it creates before and deletes again, or may not create.
     pub(crate) passing: Vec<(&'c ObjectId, &'c Value)>,
     /// Live objects that it deletes before.
     pub(crate) gone: &'c BTreeSet<ObjectId>,
@@ -96,14 +96,7 @@ pub(crate) fn quota_limits<'r>(
             let is_number = state.input.snapshot.type_of(id).is_none_or(|kind| is_count(resource, kind));
             let may_lack = live.is_none() || consequences.may_be_deleted(&quota);
             let most = if may_lack { f64::INFINITY } else { limits.iter().copied().fold(0.0, f64::max) };
-            let counted = || {
-                let objects = state.input.snapshot.ids();
-                let same = |other: &&ObjectId| {
-                    (other.group_kind(), &other.namespace, &other.cluster)
-                        == (id.group_kind(), &id.namespace, &id.cluster)
-                };
-                objects.filter(same).count() as f64
-            };
+            let counted = || state.input.snapshot.ids().filter(|other| is_counted_with(id, other)).count() as f64;
             let used = live.and_then(|live| number(live, "/status/used", resource));
             found.push(QuotaLimit {
                 name: quota.name.to_string(),
@@ -133,20 +126,34 @@ pub(crate) fn room(comparison: &mut Comparison<'_, '_, '_>, creation: &Creation<
     for (id, manifest) in creation.manifests.iter().filter(|(id, _)| is_new(id) && is_limited(id, &limiting)) {
         groups.entry((&*id.namespace, id.group_kind())).or_insert((id, vec![])).1.push(manifest);
     }
-    let mut room = Room::Enough;
-    for (id, own) in groups.into_values() {
-        let Some(kind) = state.input.snapshot.type_of(id) else { continue };
-        if let Some(range) = creation.limit_range(comparison, id) {
-            room = Room::Doubtful(format!("the LimitRange {range} does not allow one of its new {}", kind.plural));
+    let rooms = groups.into_values().filter_map(|(id, own)| {
+        let kind = state.input.snapshot.type_of(id)?;
+        let by_range = creation.limit_range(comparison, id).map_or(Room::Enough, |range| {
+            Room::Doubtful(format!("the LimitRange {range} does not allow one of its new {}", kind.plural))
+        });
+        Some([by_range, creation.crowd(comparison, kind, id, own).room(comparison, creation, id)])
+    });
+    Room::least(rooms.flatten())
+}
+
+/// Returns true if another object counts with one: it has the same kind, and is in the same namespace.
+fn is_counted_with(id: &ObjectId, other: &ObjectId) -> bool {
+    (other.group_kind(), &other.namespace, &other.cluster) == (id.group_kind(), &id.namespace, &id.cluster)
+}
+
+impl Room {
+    /// Returns the first room that is not enough, or else the last doubtful one.
+    fn least(rooms: impl IntoIterator<Item = Self>) -> Self {
+        let mut least = Self::Enough;
+        for room in rooms {
+            match room {
+                Self::Enough => {}
+                Self::Full(_) => return room,
+                Self::Doubtful(_) => least = room,
+            }
         }
-        let crowd = creation.crowd(comparison, kind, id, own);
-        match crowd.room(comparison, creation, id) {
-            Room::Enough => {}
-            full @ Room::Full(_) => return full,
-            doubtful @ Room::Doubtful(_) => room = doubtful,
-        }
+        least
     }
-    room
 }
 
 impl<'c> Creation<'c> {
@@ -180,9 +187,7 @@ impl<'c> Creation<'c> {
         own: Vec<&'c Value>,
     ) -> Crowd<'c> {
         let (state, consequences) = (comparison.state(), comparison.derivation.consequences);
-        let is_counted = |other: &ObjectId| {
-            (other.group_kind(), &other.namespace, &other.cluster) == (id.group_kind(), &id.namespace, &id.cluster)
-        };
+        let is_counted = |other: &ObjectId| is_counted_with(id, other);
         let is_own = |other: &ObjectId| self.manifests.iter().any(|(own, _)| *own == other);
         let passes = state.nodes.iter().flat_map(|node| &node.passes).filter_map(Pass::applied_objects);
         let owners = state.owner_applies().filter(|(owner, _)| *owner != self.owner);
@@ -218,15 +223,8 @@ impl Crowd<'_> {
                 "the quota {quota}, which it applies too, has no room for its new {plural}"
             ));
         }
-        let mut room = Room::Enough;
-        for limit in limits.iter().filter(|limit| limit.least.is_finite()) {
-            match self.room_in(limit, creation.has_steps) {
-                Room::Enough => {}
-                full @ Room::Full(_) => return full,
-                doubtful @ Room::Doubtful(_) => room = doubtful,
-            }
-        }
-        room
+        let finite = limits.iter().filter(|limit| limit.least.is_finite());
+        Room::least(finite.map(|limit| self.room_in(limit, creation.has_steps)))
     }
 
     /// Returns the name of a quota of the owner that can refuse the crowd: it does not count yet, or it is another one

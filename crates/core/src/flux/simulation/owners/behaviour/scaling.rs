@@ -18,7 +18,7 @@ use crate::plan::ReasonCode;
 /// Live claims of the replicas that StatefulSets lose, with the condition of each deletion, for people.
 pub(crate) type ReleasedClaims = BTreeMap<ObjectId, Option<String>>;
 
-/// What a controller applies to a StatefulSet.
+/// A manifest that a controller applies to an object, which may be a StatefulSet.
 pub(crate) struct Scaling<'m> {
     id: &'m ObjectId,
     manifest: &'m Value,
