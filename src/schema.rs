@@ -34,7 +34,6 @@ fn of(name: &str, settings: &SchemaSettings, schema: fn(SchemaGenerator) -> Sche
     DocumentSchema { file, schema, is_input }
 }
 
-/// Returns the schemas of all documents.
 pub fn all() -> Vec<DocumentSchema> {
     let written = SchemaSettings::draft2020_12().for_serialize();
     let read = SchemaSettings::draft2020_12().for_deserialize();

@@ -249,7 +249,6 @@ fn commands_with(command: &Command, flag: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Returns true if a flag with its dashes is this argument.
 fn is_written(argument: &clap::Arg, flag: &str) -> bool {
     argument.get_long().is_some_and(|long| flag.strip_prefix("--") == Some(long))
         || argument.get_short().is_some_and(|short| flag.strip_prefix('-') == Some(&*short.to_string()))

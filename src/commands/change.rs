@@ -196,7 +196,6 @@ impl ChangeArgs {
         Err(Error::cancelled(format!("cancelled: {}", verb.undone())))
     }
 
-    /// Patches the objects in parallel.
     pub(crate) async fn apply(
         &self,
         cluster: &Cluster,

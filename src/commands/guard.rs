@@ -108,7 +108,6 @@ fn default_kinds() -> Vec<String> {
     KINDS.iter().filter(|kinds| kinds.is_default).map(|kinds| kinds.name.to_owned()).collect()
 }
 
-/// Returns the error of a version that is none.
 pub(super) fn invalid_controller_version(text: &str) -> Error {
     Error::usage(format!("invalid value {text:?} for --controller-version <VERSION>: it is no version"))
         .hint("name it as 1.9.5 or v1.9.5")

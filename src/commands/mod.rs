@@ -167,7 +167,6 @@ impl Session {
         self.hints.push(hint);
     }
 
-    /// Prints the hints that were kept.
     pub(crate) fn print_hints(&mut self) {
         std::mem::take(&mut self.hints).iter().for_each(|hint| self.terminal.hint(hint));
     }

@@ -92,7 +92,6 @@ fn gap_hiding<'a>(kind: &str, namespace: Option<&str>, index: &Index<'a>) -> Opt
         .find(|gap| gap.leaves_unread(namespace) && kinds.iter().any(|kind| gap.hides(kind, &snapshot.types)))
 }
 
-/// Returns true if a word means namespaces.
 pub fn is_namespace(word: &str) -> bool {
     ["namespace", "namespaces", "ns"].contains(&&*word.to_lowercase())
 }
@@ -121,7 +120,6 @@ pub fn named(words: &[String]) -> Result<Vec<String>> {
     }
 }
 
-/// Returns true if a word means the kind of an owner.
 fn is_owner_kind(word: &str) -> bool {
     SCHEMES.iter().flat_map(|scheme| scheme.owner_kinds).any(|(_, kind)| is_kind(word, kind))
 }

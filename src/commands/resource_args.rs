@@ -177,7 +177,6 @@ pub(crate) fn served_types<'a>(word: &str, snapshot: &'a Snapshot) -> Result<Vec
     Err(with_nearest_type(error, word, &snapshot.types))
 }
 
-/// Adds the type nearest to a word to an error.
 fn with_nearest_type(error: Error, word: &str, known: &[ResourceType]) -> Error {
     let names: Vec<String> = known
         .iter()

@@ -217,7 +217,6 @@ fn ask_for_spec(session: &mut Session, verb: Verb) -> Result<bool> {
     session.terminal.confirm("set spec.suspend too, which moves the generation by one?", &verb.undone())
 }
 
-/// Prints the warnings about objects that are to be suspended.
 fn print_warnings(session: &mut Session, options: &SuspendOptions, objects: &[&Resource]) {
     for full in objects {
         let name = document::name(&full.object.id);

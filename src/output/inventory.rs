@@ -67,7 +67,6 @@ fn with_label_reports(owners: String, answer: &InventoryDocument, wide: bool, lo
     parts.join("\n")
 }
 
-/// Returns the report on labels as lines.
 pub(super) fn label_report(report: &LabelReport) -> String {
     report_table(report, false, Look::whole(true))
 }

@@ -171,7 +171,6 @@ pub(crate) fn has_tag_beside_comma(text: &str) -> bool {
 /// Key whose value is merged into its mapping.
 const MERGE: &str = "<<";
 
-/// Reads the documents of a text.
 pub fn documents<T: for<'de> Deserialize<'de>>(text: &str) -> Result<Vec<T>, YamlError> {
     Ok(results(text)?.collect::<Result<_, _>>()?)
 }

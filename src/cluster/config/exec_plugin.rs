@@ -130,7 +130,6 @@ async fn run(plugin: &ExecConfig, selected: &SelectedContext, environment: &Envi
     parse(&output, version)
 }
 
-/// Returns true if the plugin may ask the user.
 fn may_prompt(plugin: &ExecConfig, version: &str, name: &str, user: &str, environment: &Environment) -> Result<bool> {
     match plugin.interactive_mode {
         Some(ExecInteractiveMode::Never) => Ok(false),

@@ -90,7 +90,6 @@ impl Cluster {
     }
 }
 
-/// Reads the resources of one group version.
 fn resources(response: &Response, group: &str, version: &str) -> Result<ResourceList, Failure> {
     let list: ResourceList = serde_json::from_slice(&response.body).map_err(Failure::unreadable)?;
     let expected = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };

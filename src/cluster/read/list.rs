@@ -69,7 +69,6 @@ pub(super) struct ListRequest {
 }
 
 impl Cluster {
-    /// Lists the metadata of all objects of a type.
     pub async fn list_metadata(&self, kind: &ResourceType, query: Query<'_>) -> Listing<ObjectMetadata> {
         list(self, kind, query).await
     }
@@ -150,7 +149,6 @@ enum Page {
     All,
 }
 
-/// Returns path and query string of a list request.
 fn list_path(kind: &ResourceType, query: Query<'_>, page: &Page) -> String {
     let mut parameters = vec![];
     if let Some(selector) = query.selector {

@@ -63,7 +63,6 @@ impl<'p> Common<'p> {
         own
     }
 
-    /// Returns the reason of most changes, if several have it.
     fn most_common(&self, changes: &[&Change]) -> Option<Reason> {
         let mut numbers: BTreeMap<Reason, usize> = BTreeMap::new();
         changes.iter().filter(|change| change.cause.is_none()).for_each(|change| {

@@ -260,7 +260,6 @@ impl Lines {
         }
     }
 
-    /// Adds a message behind a label.
     fn labelled(&mut self, label: &str, tone: Tone, message: &str) {
         let text = format!("{} {}", self.paint(tone, &format!("{label}:")), one_line(message));
         self.wrapped(0, label.len() + 2, &text);

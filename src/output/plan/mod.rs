@@ -195,7 +195,6 @@ fn importance(action: Action) -> u8 {
     }
 }
 
-/// Returns the rows of alarms.
 fn alarms(plan: &Plan) -> impl Iterator<Item = PlanRow<'_>> {
     shown_alarms(plan).map(|alarm| {
         let owner = alarm.owner.as_ref().map(owner).unwrap_or_default();
@@ -318,7 +317,6 @@ fn explanation(change: &Change, reason: &Reason) -> Prose {
     }
 }
 
-/// Returns the word for the outcome of an owner.
 pub(crate) fn outcome_words(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Applies => "applies",
@@ -363,7 +361,6 @@ pub fn summary(plan: &Plan, is_table_shown: bool) -> String {
     one_line(&format!("{}{}", counts(plan), all_limitations(plan, named))).into_owned()
 }
 
-/// Returns the counts of a plan.
 pub(crate) fn counts(plan: &Plan) -> String {
     let counts = number_words(&plan.summary());
     let in_doubt = owners_in_doubt(plan);

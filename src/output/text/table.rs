@@ -140,7 +140,6 @@ impl<'a, R> Columns<'a, R> {
         self
     }
 
-    /// Returns the table of these rows.
     pub(crate) fn table<'r>(&self, rows: impl IntoIterator<Item = &'r R>) -> Table
     where
         R: 'r,

@@ -63,7 +63,6 @@ impl Checkout {
         below.unwrap_or_default()
     }
 
-    /// Returns true if git ignores the directory.
     pub fn ignores(&self, directory: &Path) -> bool {
         self.run(&[], &["check-ignore", "-q", "--", &directory.to_string_lossy()], None).is_ok()
     }

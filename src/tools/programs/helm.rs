@@ -304,7 +304,6 @@ pub fn user_credentials() -> Vec<(&'static str, PathBuf)> {
     files.filter(|(_, file)| file.is_absolute() && file.is_file()).collect()
 }
 
-/// Returns the one archive in a directory.
 fn archive_in(directory: &Path) -> std::io::Result<Vec<u8>> {
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();

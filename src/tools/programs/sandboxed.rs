@@ -126,7 +126,6 @@ impl SandboxedProgram {
         Ok(workspace.run(arguments).await.map_err(|failure| failure.describe(self.name))?)
     }
 
-    /// Returns the output of a run as text.
     pub(super) fn text(&self, output: Output) -> Result<String, NoAnswer> {
         Ok(String::from_utf8(output.stdout).map_err(|_| format!("the output of {} is not UTF-8", self.name))?)
     }

@@ -57,13 +57,11 @@ pub(super) fn flag(deployment: &Value, wanted: &str) -> Option<String> {
     set.map(|(_, value)| value).next_back().filter(|value| !value.is_empty())
 }
 
-/// Returns the container of the controller in its Deployment.
 pub(super) fn container(deployment: &Value) -> Option<&Value> {
     let containers = deployment.pointer("/spec/template/spec/containers").and_then(Value::as_array);
     containers.into_iter().flatten().find(|container| is_controller(container))
 }
 
-/// Returns the flags of a container.
 pub(super) fn flags(container: &Value) -> Vec<(String, String)> {
     let arguments = list_at(container, "/args").iter();
     parse(&arguments.filter_map(Value::as_str).collect::<Vec<_>>())

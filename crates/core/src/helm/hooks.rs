@@ -137,7 +137,6 @@ impl Hook {
         (self.weight, text_at(&self.manifest, "/metadata/name"), kind, &self.kind)
     }
 
-    /// Returns true if one of these events runs the hook.
     pub(crate) fn runs_at(&self, events: &[HookEvent]) -> bool {
         events.iter().any(|event| self.events.contains(event))
     }

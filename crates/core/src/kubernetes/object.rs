@@ -189,7 +189,6 @@ impl ObjectId {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
     }
 
-    /// Returns true if the object is of this group and kind.
     pub fn is(&self, group: &str, kind: &str) -> bool {
         &*self.group == group && &*self.kind == kind
     }
@@ -541,7 +540,6 @@ pub(crate) fn map_in<'m>(
     value.as_object_mut().expect("it is a map")
 }
 
-/// Returns true if the value at a JSON pointer is `true`.
 pub(crate) fn flag_at(content: &serde_json::Value, pointer: &str) -> bool {
     value_at(content, pointer).and_then(serde_json::Value::as_bool).unwrap_or_default()
 }
@@ -615,7 +613,6 @@ impl ResourceType {
         GroupKind { group: self.group.clone(), kind: self.kind.clone() }
     }
 
-    /// Returns true if the object is of this group and kind.
     pub fn is(&self, group: &str, kind: &str) -> bool {
         &*self.group == group && &*self.kind == kind
     }

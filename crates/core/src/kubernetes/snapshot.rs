@@ -154,7 +154,6 @@ impl Snapshot {
         ids.find_map(|id| self.object(&id)).filter(|found| found.uid == *uid)
     }
 
-    /// Returns the type of an object in its cluster.
     pub fn type_of(&self, id: &ObjectId) -> Option<&ResourceType> {
         self.of_cluster(id.cluster.as_ref())?.resource_type(&id.group_kind())
     }
@@ -222,7 +221,6 @@ impl Snapshot {
         self.changed_during_read.sort();
     }
 
-    /// Returns true if an owner changed while the objects were read.
     pub(crate) fn changed_while_reading(&self, owner: &ObjectMetadata) -> bool {
         self.changed_during_read.binary_search(&owner.uid).is_ok()
     }
@@ -232,7 +230,6 @@ impl Snapshot {
         self.objects.iter().map(|object| &object.id)
     }
 
-    /// Returns the metadata of an object.
     pub fn object(&self, id: &ObjectId) -> Option<&ObjectMetadata> {
         let objects = &self.of_cluster(id.cluster.as_ref())?.objects;
         let found = objects.binary_search_by(|object| object.id.cmp(id)).ok()?;
@@ -246,7 +243,6 @@ impl Snapshot {
         Some(&resources[found])
     }
 
-    /// Returns the type of a group and kind.
     pub fn resource_type(&self, what: &GroupKind) -> Option<&ResourceType> {
         self.types.iter().find(|candidate| candidate.group == what.group && candidate.kind == what.kind)
     }
@@ -266,7 +262,6 @@ impl Snapshot {
         self.gaps.iter().filter(move |gap| gap.hides(what, &self.types))
     }
 
-    /// Returns true if all objects of a group and kind were read.
     pub(crate) fn has_read(&self, what: &GroupKind) -> bool {
         self.resource_type(what).is_some() && self.gaps_hiding(what).next().is_none()
     }

@@ -147,14 +147,12 @@ impl Index<'_> {
         Claimant { owner: &claim.owner, strength: claim.strength, is_live }
     }
 
-    /// Returns the owners that recorded an object, with their schemes.
     fn recorders<'r>(&'r self, recorded: &'r [OwnerId]) -> impl Iterator<Item = (&'static Scheme, Claimant<'r>)> {
         let owners = recorded.iter().filter_map(|id| self.owner(id));
         owners.map(|owner| (owner.scheme, Claimant { owner: &owner.id, strength: Strength::Bound, is_live: true }))
     }
 }
 
-/// Returns true if an alias is certainly that of an owner.
 fn is_proven(owner: &Owner<'_>, alias: &OwnerId) -> bool {
     owner.scheme.alias_proof.is_none_or(|proof| (proof.is_proven)(alias, &owner.id))
 }

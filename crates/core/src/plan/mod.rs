@@ -341,7 +341,6 @@ impl Plan {
         self.sort();
     }
 
-    /// Adds outcomes of owners.
     pub fn add_owners(&mut self, owners: impl IntoIterator<Item = OwnerOutcome>) {
         self.document.owners.extend(owners);
         self.sort();
@@ -484,7 +483,6 @@ impl Plan {
         emptied_files.retain(|file| listed.contains(&file.owner));
     }
 
-    /// Marks an owner as blocked.
     pub(crate) fn block_owner(&mut self, owner: &OwnerId, reason: &Reason) {
         for row in self.document.owners.iter_mut().filter(|row| row.owner == *owner) {
             (row.outcome, row.reason) = (Outcome::Blocked, reason.clone());
@@ -492,7 +490,6 @@ impl Plan {
         self.sort();
     }
 
-    /// Changes the outcomes of owners.
     pub(crate) fn update_owners(&mut self, update: impl FnMut(&mut OwnerOutcome)) {
         self.document.owners.iter_mut().for_each(update);
         self.sort();

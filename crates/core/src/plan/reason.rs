@@ -223,7 +223,6 @@ impl From<ReasonDocument> for Reason {
 }
 
 impl Reason {
-    /// Creates a reason with a detail.
     pub fn new(code: ReasonCode, detail: impl Into<String>) -> Self {
         Self { code, detail: detail.into(), remarks: vec![], conditions: vec![] }
     }

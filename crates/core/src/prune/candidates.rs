@@ -71,7 +71,6 @@ pub(crate) fn keep_row(object: &ObjectMetadata, owner: Option<OwnerId>, reason: 
     Change::new(Action::Keep, object, owner, Actor::KubectlGitops, reason)
 }
 
-/// Returns the row of an object that a cascade deletes.
 pub(crate) fn cascaded_row(index: &Index<'_>, cascaded: &CascadedObject<'_>) -> Change {
     let owner = match index.status(cascaded.object) {
         OwnershipStatus::Managed(owner) => Some(owner),

@@ -60,7 +60,6 @@ impl Pages {
     }
 }
 
-/// Checks the kind and the API version of a list.
 pub(crate) fn check_list(
     kind: &str,
     api_version: &str,

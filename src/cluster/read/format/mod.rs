@@ -16,7 +16,6 @@ pub fn metadata_from_protobuf(body: &[u8], kind: &ResourceType) -> Result<Vec<Ob
     PartialList::read(body)?.items().map(|metadata| Ok(trim(&metadata?, kind, &mut interner))).collect()
 }
 
-/// Reads the metadata of one object in JSON.
 pub fn metadata_from_json(metadata: &str, kind: &ResourceType) -> Result<ObjectMetadata, String> {
     let metadata: RawMetadata<'_> = serde_json::from_str(metadata).map_err(|error| error.to_string())?;
     Ok(trim(&metadata, kind, &mut Interner::default()))

@@ -124,7 +124,6 @@ impl SharedWork {
             .get(key, |(folder, state, options)| Ok(Arc::new(Artifact::pack(&*self.tree(folder, state)?, options))))
     }
 
-    /// Returns the version of kustomize.
     pub(super) async fn kustomize_version(&self, kustomize: &Kustomize) -> Result<String> {
         self.kustomize.get_or_try_init(|| kustomize.version()).await.cloned()
     }

@@ -340,7 +340,6 @@ fn is_about(rule: &Value, constraint: &Value, request: AdmissionRequest<'_>) -> 
         && (names.is_empty() || names.iter().any(|name| *name == *id.name))
 }
 
-/// Returns true if a list of a rule has one of these words.
 fn has_any(rule: &Value, list: &str, words: &[&str]) -> bool {
     list_at(rule, list).iter().filter_map(Value::as_str).any(|word| words.contains(&word))
 }

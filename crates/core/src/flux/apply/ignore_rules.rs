@@ -91,7 +91,6 @@ fn counting(written: &[Value]) -> impl Iterator<Item = Rule<'_>> {
     counting.map(|(_, rule)| rule)
 }
 
-/// Returns the rules of a Kustomization.
 fn rules(spec: &KustomizationSpec) -> &[Value] {
     list_at(spec.value(), "/ignore")
 }

@@ -41,7 +41,6 @@ impl<'a> ManagerFields<'a> {
         flags.takes_over(self.manager, self.applies)
     }
 
-    /// Returns true if the manager owns the field or a field below it.
     fn owns_below(&self, path: &FieldPath) -> bool {
         self.paths.range(path.clone()..).next().is_some_and(|next| next.starts_with(path))
     }

@@ -215,7 +215,6 @@ fn written(AppliedObject { spec, built, live_is_private, .. }: &AppliedObject) -
     format!("{:?} {live_is_private} {}", spec.apply_fields(), built.manifest)
 }
 
-/// Returns a Kustomization as an object.
 fn kustomization(key: &NamespacedName) -> ObjectId {
     ObjectId::new(flux_kustomization::GROUP, flux_kustomization::KIND, &key.namespace, &key.name)
 }

@@ -65,7 +65,6 @@ impl Rbac<'_> {
         roles.iter().flat_map(|role| list_at(role, "/rules")).all(|wanted| is_covered(wanted, &own))
     }
 
-    /// Returns the role that a binding refers to.
     fn role(&self, binding: &ObjectId, value: &Value) -> Option<&Value> {
         let found = self.objects.iter().find(|(id, _)| names_role(binding, value, id));
         found.map(|(_, role)| *role)
@@ -98,7 +97,6 @@ pub(crate) fn binds(binding: &ObjectId, value: &Value, account: &NamespacedName)
     list_at(value, "/subjects").iter().any(|subject| is_account(subject, binding, account))
 }
 
-/// Returns true if a binding refers to a role.
 pub(crate) fn names_role(binding: &ObjectId, value: &Value, role: &ObjectId) -> bool {
     let (kind, name) = (text_at(value, "/roleRef/kind"), text_at(value, "/roleRef/name"));
     let namespace = if kind == "Role" { &*binding.namespace } else { "" };

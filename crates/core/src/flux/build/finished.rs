@@ -77,7 +77,6 @@ impl<R: Clone> Finished<R> {
         Some(result.clone())
     }
 
-    /// Records the result for an input.
     pub(super) fn record(&self, owner: &NamespacedName, input: BuildInput, result: R) {
         let mut builds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         builds.entry(owner.clone()).or_default().push((input, result));

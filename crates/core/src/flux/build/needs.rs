@@ -90,7 +90,6 @@ pub struct RunKeys {
 }
 
 impl Needs {
-    /// Returns the keys of the programs to run.
     pub fn run_keys(&self) -> RunKeys {
         RunKeys {
             runs: self.runs.keys().cloned().collect(),

@@ -89,7 +89,6 @@ pub(crate) fn permuted(
     Ok(with_id.collect())
 }
 
-/// Returns an input with the provider that gives it.
 fn with_provider(input: &Value, provider: &ObjectId) -> Value {
     with_provider_in("provider", input, provider)
 }

@@ -211,7 +211,6 @@ struct KustomizeOutput<'a> {
 }
 
 impl KustomizeOutput<'_> {
-    /// Returns the variables to substitute in a document.
     fn variables_of(&self, document: &YamlDocument) -> Option<&BuildVariables> {
         self.variables.as_ref().filter(|_| !opts_out(&document.value))
     }

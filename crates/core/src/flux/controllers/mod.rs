@@ -150,7 +150,6 @@ pub(crate) fn is_finalizing(object: &ObjectMetadata) -> bool {
     object.deletion_timestamp.is_some() && object.finalizers.iter().any(|finalizer| is_of_flux(finalizer))
 }
 
-/// Returns true for a Deployment of a controller.
 pub(crate) fn is_of(deployment: &ObjectMetadata, controller: &str) -> bool {
     let labels = ["app", "app.kubernetes.io/component"].map(|key| deployment.labels.get(key));
     *deployment.id.name == *controller || labels.contains(&Some(controller))

@@ -145,7 +145,6 @@ impl Artifact {
         self.files.range(keys_below(directory)).map(|(at, _)| at.as_str())
     }
 
-    /// Returns the directories below a directory, in order.
     pub(crate) fn directories_below(&self, directory: &str) -> impl Iterator<Item = &str> {
         self.directories.range(keys_below(directory)).map(String::as_str)
     }

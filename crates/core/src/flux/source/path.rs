@@ -120,7 +120,6 @@ pub(crate) fn is_in(path: &str, directory: &str) -> bool {
     directory.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Joins a directory and a name.
 pub(crate) fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }

@@ -50,7 +50,6 @@ impl Tree {
         }
     }
 
-    /// Returns a file.
     pub fn get(&self, at: &str) -> Option<&File> {
         self.files.get(at)
     }

@@ -159,7 +159,6 @@ pub fn is_expired(full: &Resource, now: DateTime<Utc>) -> bool {
     effective(full).is_some() && until(full).is_some_and(|until| until <= now)
 }
 
-/// Returns true if a value of the annotation is a message.
 fn is_message(value: &str) -> bool {
     !value.trim().is_empty() && value != NO_MESSAGE
 }

@@ -112,7 +112,6 @@ fn message_of(full: &Resource) -> Option<&str> {
     full.object.annotations.get(ANNOTATION).and_then(wanted_message)
 }
 
-/// Returns the suspensions by message, sorted by message.
 fn groups_by_message<'a>(objects: &[&'a Resource]) -> Vec<SuspensionGroup<'a>> {
     let mut groups: BTreeMap<Option<&str>, SuspensionGroup<'a>> = BTreeMap::new();
     for full in objects {

@@ -55,7 +55,6 @@ impl OwnershipStatus {
 }
 
 impl Index<'_> {
-    /// Returns the status of an object.
     pub fn status(&self, object: &ObjectMetadata) -> OwnershipStatus {
         let recorded = self.recorded_by(&object.id);
         let claims = self.resolved_claims(object, recorded);
@@ -98,7 +97,6 @@ impl Index<'_> {
         })
     }
 
-    /// Returns every object with its status.
     pub fn statuses(&self) -> impl Iterator<Item = (&ObjectMetadata, OwnershipStatus)> {
         self.snapshot.objects.iter().map(|object| (object, self.status(object)))
     }

@@ -169,7 +169,6 @@ impl<'a> Index<'a> {
         &self.groups[self.recorded[at] as usize]
     }
 
-    /// Returns the live owners that recorded an object.
     pub fn recorded_by(&self, id: &ObjectId) -> &[OwnerId] {
         let group = match self.position(id) {
             Some(at) => self.recorded[at],

@@ -58,7 +58,6 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Returns the readiness of an object from its metadata and its content.
 pub fn ready(object: &ObjectMetadata, content: &Value) -> Readiness {
     if object.deletion_timestamp.is_some() {
         return Readiness::Terminating;

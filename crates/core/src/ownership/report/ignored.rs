@@ -70,7 +70,6 @@ impl IgnoreList {
         Ok(list)
     }
 
-    /// Returns the entries for findings with a status.
     pub(super) fn entries_for(&self, status: &str) -> AcceptedFindings {
         let entries = self.ignore.iter().filter(|entry| entry.status.as_deref().is_none_or(|own| own == status));
         AcceptedFindings(entries.filter_map(|entry| Some((Matcher::new(entry).ok()?, entry.clone(), 0))).collect())

@@ -66,7 +66,6 @@ impl<'a> InventoryReport<'_, 'a> {
         OwnerObjects { owner: self.summary(owner), objects: self.objects(owner), unlisted }
     }
 
-    /// Returns the objects of an owner, in order.
     pub fn objects(&self, owner: &Owner<'_>) -> Vec<MemberView> {
         let mut members = vec![];
         self.each_member(owner, |id, at, recorded| members.push(self.member(owner, id, at, recorded)));

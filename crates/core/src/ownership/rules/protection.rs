@@ -21,12 +21,10 @@ pub(crate) fn protection_keys() -> impl Iterator<Item = &'static ProtectionKey> 
     std::iter::once(&OWN).chain(schemes).chain(OTHER_TOOLS)
 }
 
-/// Returns the first protection of an object.
 pub(crate) fn find_protection(object: &ObjectMetadata) -> Option<Protection> {
     protection_keys().find_map(|key| key.find(object))
 }
 
-/// Returns every protection of an object.
 pub(crate) fn find_protections(object: &ObjectMetadata) -> Vec<Protection> {
     protection_keys().filter_map(|key| key.find(object)).collect()
 }

@@ -141,7 +141,6 @@ impl Scheme {
         }
     }
 
-    /// Returns true if objects of this kind are owners of this scheme.
     pub(crate) fn has_owner_kind(&self, id: &ObjectId) -> bool {
         self.owner_kinds.iter().any(|(group, kind)| id.is(group, kind))
     }

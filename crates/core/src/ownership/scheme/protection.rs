@@ -45,7 +45,6 @@ impl ProtectionKey {
         Self { key, values: ProtectedValues::Except(values) }
     }
 
-    /// Returns the protection of an object by this key.
     pub fn find(&self, object: &ObjectMetadata) -> Option<Protection> {
         let values = [object.labels.get(self.key), object.annotations.get(self.key)];
         let value = values.into_iter().flatten().find(|value| self.values.include(value))?;

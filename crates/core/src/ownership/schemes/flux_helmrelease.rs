@@ -105,7 +105,6 @@ pub(crate) fn release_record(id: &ObjectId, spec: &Value) -> (String, String) {
     (release_name(id, spec), stored.to_owned())
 }
 
-/// Returns the name of the release of a HelmRelease with this spec.
 fn release_name(id: &ObjectId, spec: &Value) -> String {
     shorten(&match (text(spec, "/releaseName"), text(spec, "/targetNamespace")) {
         (Some(asked), _) => asked.to_owned(),

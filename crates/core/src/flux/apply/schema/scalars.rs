@@ -13,7 +13,6 @@ use crate::kubernetes::object::flag_at;
 const LARGEST_FLOAT: f64 = 9_007_199_254_740_991.0;
 const EPSILON: f64 = 1e-9;
 
-/// Checks the type of a value.
 pub(super) fn type_fit(value: &Value, schema: &Value, pointer: &str) -> Fit {
     let is_either = flag_at(schema, "/x-kubernetes-int-or-string");
     let Some(expected) = schema.get("type").and_then(Value::as_str).or(is_either.then_some("integer or string")) else {

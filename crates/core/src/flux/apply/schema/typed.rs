@@ -55,7 +55,6 @@ pub(super) fn field(key: &str, value: &Value, parent: &Value, pointer: &str, is_
     }
 }
 
-/// Returns the schema of a field.
 pub(super) fn field_schema<'s>(parent: &'s Value, key: &str) -> Option<&'s Value> {
     let declared = parent.get("properties").and_then(|properties| properties.get(key));
     declared.or_else(|| parent.get("additionalProperties").filter(|schema| schema.is_object()))

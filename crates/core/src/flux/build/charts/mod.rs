@@ -377,7 +377,6 @@ pub(crate) fn follows_revision(spec: &Value) -> bool {
     text_at(spec, "/reconcileStrategy") == "Revision"
 }
 
-/// Returns the files below a directory of an artifact, by their paths in it.
 fn files_below<'a>(artifact: &'a Artifact, directory: &'a str) -> impl Iterator<Item = (&'a str, &'a [u8])> {
     let start = path::join(directory, "").len();
     artifact.files_below(directory).filter_map(move |at| Some((&at[start..], artifact.file(at)?)))

@@ -88,7 +88,6 @@ fn tokens(action: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// Returns the words of an action.
 pub(super) fn words<'a, 't>(action: &'a [Token<'t>]) -> impl Iterator<Item = &'t str> + 'a {
     action.iter().filter_map(|token| match token {
         Token::Word(word) => Some(*word),

@@ -330,7 +330,6 @@ fn nested(path: &[impl AsRef<str>], value: Value) -> Value {
     path.iter().rev().fold(value, |value, name| json!({name.as_ref(): value}))
 }
 
-/// Sets the value at a path.
 pub(super) fn overlay_at(lower: &mut Map<String, Value>, path: &[impl AsRef<str>], value: Value) {
     if let Value::Object(upper) = nested(path, value) {
         overlay(lower, upper);

@@ -18,7 +18,6 @@ use fields::{FieldTable, KUSTOMIZATION, Shape};
 /// Names of kustomization files, in the order of precedence.
 pub(super) const FILE_NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// Returns true for the path of a kustomization file.
 pub(crate) fn is_kustomization_file(file: &str) -> bool {
     FILE_NAMES.contains(&file.rsplit('/').next().unwrap_or_default())
 }

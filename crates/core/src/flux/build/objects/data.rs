@@ -32,7 +32,6 @@ impl DataRef {
         ObjectId::new("", &self.kind, &self.namespace, &self.name)
     }
 
-    /// Returns true for a Secret.
     pub fn is_secret(&self) -> bool {
         self.kind == "Secret"
     }

@@ -48,12 +48,10 @@ impl ObjectQuery {
         [&self.api_version, &self.kind, &self.namespace, &self.name]
     }
 
-    /// Returns the group of the kind, and the version.
     pub fn group_and_version(&self) -> (&str, &str) {
         self.api_version.split_once('/').unwrap_or(("", &self.api_version))
     }
 
-    /// Returns the group and kind.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(self.group_and_version().0, &self.kind)
     }

@@ -69,7 +69,6 @@ pub struct PolicyChange {
 }
 
 impl ReclaimOutcome {
-    /// Returns true if the volume is deleted, or may be.
     pub(crate) fn may_delete(self) -> bool {
         matches!(
             self,

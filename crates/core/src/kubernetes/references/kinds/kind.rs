@@ -45,19 +45,56 @@ pub(in crate::kubernetes::references) struct Kind {
     pub(in crate::kubernetes::references) annotations: &'static [Field],
 }
 
-/// A kind of which nothing is said: the rest of every entry.
-pub(in crate::kubernetes::references) const NOTHING: Kind = Kind {
-    group: "",
-    kind: "",
-    pods: None,
-    selector: None,
-    fields: &[],
-    parts: &[],
-    makes: &[],
-    makes_namesake: None,
-    namespace: None,
-    annotations: &[],
-};
+/// Returns a kind of which nothing is said yet.
+pub(in crate::kubernetes::references) const fn kind(group: &'static str, kind: &'static str) -> Kind {
+    Kind {
+        group,
+        kind,
+        pods: None,
+        selector: None,
+        fields: &[],
+        parts: &[],
+        makes: &[],
+        makes_namesake: None,
+        namespace: None,
+        annotations: &[],
+    }
+}
+
+/// What an entry says of a kind, by the fields of [`Kind`].
+impl Kind {
+    pub(super) const fn pods(self, pods: &'static str) -> Self {
+        Self { pods: Some(pods), ..self }
+    }
+
+    pub(super) const fn selector(self, selector: &'static str) -> Self {
+        Self { selector: Some(selector), ..self }
+    }
+
+    pub(super) const fn fields(self, fields: &'static [Field]) -> Self {
+        Self { fields, ..self }
+    }
+
+    pub(super) const fn parts(self, parts: &'static [(&'static str, &'static [Field])]) -> Self {
+        Self { parts, ..self }
+    }
+
+    pub(super) const fn makes(self, makes: &'static [Field]) -> Self {
+        Self { makes, ..self }
+    }
+
+    pub(super) const fn makes_namesake(self, kind: &'static str) -> Self {
+        Self { makes_namesake: Some(kind), ..self }
+    }
+
+    pub(super) const fn namespace(self, namespace: &'static str) -> Self {
+        Self { namespace: Some(namespace), ..self }
+    }
+
+    pub(super) const fn annotations(self, annotations: &'static [Field]) -> Self {
+        Self { annotations, ..self }
+    }
+}
 
 pub(in crate::kubernetes::references) const STORAGE: &str = "storage.k8s.io";
 pub(in crate::kubernetes::references) const SNAPSHOT: &str = "snapshot.storage.k8s.io";

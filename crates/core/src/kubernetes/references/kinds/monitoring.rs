@@ -1,6 +1,6 @@
 //! Kinds of the Prometheus operator.
 
-use crate::kubernetes::references::kinds::kind::{Field, Kind, NOTHING, STORAGE, field};
+use crate::kubernetes::references::kinds::kind::{Field, Kind, STORAGE, field, kind};
 use crate::kubernetes::referrer::Usage;
 
 const MONITORING: &str = "monitoring.coreos.com";
@@ -31,50 +31,30 @@ const CLIENT_FIELDS: &[Field] = &[
 ];
 
 pub(super) const KINDS: &[Kind] = &[
-    Kind {
-        group: MONITORING,
-        kind: "Prometheus",
-        parts: &[("spec", WORKLOAD_FIELDS), ("spec/remoteWrite/*", CLIENT_FIELDS)],
-        fields: &[
+    kind(MONITORING, "Prometheus").parts(&[("spec", WORKLOAD_FIELDS), ("spec/remoteWrite/*", CLIENT_FIELDS)]).fields(
+        &[
             field("spec/additionalScrapeConfigs", "", "Secret", Usage::Reads),
             field("spec/additionalAlertManagerConfigs", "", "Secret", Usage::Reads),
             field("spec/additionalAlertRelabelConfigs", "", "Secret", Usage::Reads),
             field("spec/thanos/objectStorageConfig", "", "Secret", Usage::Reads),
             field("spec/alerting/alertmanagers/*", "", "Service", Usage::Calls),
         ],
-        ..NOTHING
-    },
-    Kind {
-        group: MONITORING,
-        kind: "PrometheusAgent",
-        parts: &[("spec", WORKLOAD_FIELDS), ("spec/remoteWrite/*", CLIENT_FIELDS)],
-        fields: &[field("spec/additionalScrapeConfigs", "", "Secret", Usage::Reads)],
-        ..NOTHING
-    },
-    Kind {
-        group: MONITORING,
-        kind: "Alertmanager",
-        parts: &[("spec", WORKLOAD_FIELDS)],
-        fields: &[
-            field("spec/configSecret", "", "Secret", Usage::Reads),
-            field("spec/alertmanagerConfiguration", MONITORING, "AlertmanagerConfig", Usage::Uses),
-        ],
-        ..NOTHING
-    },
-    Kind {
-        group: MONITORING,
-        kind: "ThanosRuler",
-        parts: &[("spec", WORKLOAD_FIELDS)],
-        fields: &[
-            field("spec/objectStorageConfig", "", "Secret", Usage::Reads),
-            field("spec/queryConfig", "", "Secret", Usage::Reads),
-            field("spec/alertmanagersConfig", "", "Secret", Usage::Reads),
-        ],
-        ..NOTHING
-    },
-    Kind { group: MONITORING, kind: "ServiceMonitor", parts: &[("spec/endpoints/*", CLIENT_FIELDS)], ..NOTHING },
-    Kind { group: MONITORING, kind: "PodMonitor", parts: &[("spec/podMetricsEndpoints/*", CLIENT_FIELDS)], ..NOTHING },
-    Kind { group: MONITORING, kind: "Probe", parts: &[("spec", CLIENT_FIELDS)], ..NOTHING },
-    Kind { group: MONITORING, kind: "ScrapeConfig", parts: &[("spec", CLIENT_FIELDS)], ..NOTHING },
-    Kind { group: MONITORING, kind: "PrometheusRule", ..NOTHING },
+    ),
+    kind(MONITORING, "PrometheusAgent")
+        .parts(&[("spec", WORKLOAD_FIELDS), ("spec/remoteWrite/*", CLIENT_FIELDS)])
+        .fields(&[field("spec/additionalScrapeConfigs", "", "Secret", Usage::Reads)]),
+    kind(MONITORING, "Alertmanager").parts(&[("spec", WORKLOAD_FIELDS)]).fields(&[
+        field("spec/configSecret", "", "Secret", Usage::Reads),
+        field("spec/alertmanagerConfiguration", MONITORING, "AlertmanagerConfig", Usage::Uses),
+    ]),
+    kind(MONITORING, "ThanosRuler").parts(&[("spec", WORKLOAD_FIELDS)]).fields(&[
+        field("spec/objectStorageConfig", "", "Secret", Usage::Reads),
+        field("spec/queryConfig", "", "Secret", Usage::Reads),
+        field("spec/alertmanagersConfig", "", "Secret", Usage::Reads),
+    ]),
+    kind(MONITORING, "ServiceMonitor").parts(&[("spec/endpoints/*", CLIENT_FIELDS)]),
+    kind(MONITORING, "PodMonitor").parts(&[("spec/podMetricsEndpoints/*", CLIENT_FIELDS)]),
+    kind(MONITORING, "Probe").parts(&[("spec", CLIENT_FIELDS)]),
+    kind(MONITORING, "ScrapeConfig").parts(&[("spec", CLIENT_FIELDS)]),
+    kind(MONITORING, "PrometheusRule"),
 ];

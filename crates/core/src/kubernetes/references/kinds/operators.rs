@@ -1,6 +1,6 @@
 //! Kinds of other operators: workloads, autoscalers, databases.
 
-use crate::kubernetes::references::kinds::kind::{Field, Kind, NOTHING, SNAPSHOT, STORAGE, field};
+use crate::kubernetes::references::kinds::kind::{Field, Kind, SNAPSHOT, STORAGE, field, kind};
 use crate::kubernetes::referrer::Usage;
 
 const CROSSPLANE: &str = "apiextensions.crossplane.io";
@@ -43,34 +43,25 @@ const PACKAGE_FIELDS: &[Field] = &[
 const PROVIDER_FIELDS: &[Field] = &[field("spec/credentials/secretRef", "", "Secret", Usage::Reads)];
 
 pub(super) const KINDS: &[Kind] = &[
-    Kind {
-        group: "argoproj.io",
-        kind: "Rollout",
-        pods: Some("spec/template"),
-        fields: &[
-            field("spec/workloadRef", "apps", "Deployment", Usage::Scales),
-            field("spec/strategy/blueGreen/activeService", "", "Service", Usage::RoutesTo),
-            field("spec/strategy/blueGreen/previewService", "", "Service", Usage::RoutesTo),
-            field("spec/strategy/canary/canaryService", "", "Service", Usage::RoutesTo),
-            field("spec/strategy/canary/stableService", "", "Service", Usage::RoutesTo),
-        ],
-        ..NOTHING
-    },
-    Kind {
-        group: "keda.sh",
-        kind: "ScaledObject",
-        parts: &[("", TRIGGER_FIELDS)],
-        fields: &[field("spec/scaleTargetRef", "apps", "Deployment", Usage::Scales)],
-        ..NOTHING
-    },
-    Kind {
-        group: POSTGRES,
-        kind: "Cluster",
-        parts: &[
+    kind("argoproj.io", "Rollout").pods("spec/template").fields(&[
+        field("spec/workloadRef", "apps", "Deployment", Usage::Scales),
+        field("spec/strategy/blueGreen/activeService", "", "Service", Usage::RoutesTo),
+        field("spec/strategy/blueGreen/previewService", "", "Service", Usage::RoutesTo),
+        field("spec/strategy/canary/canaryService", "", "Service", Usage::RoutesTo),
+        field("spec/strategy/canary/stableService", "", "Service", Usage::RoutesTo),
+    ]),
+    kind("keda.sh", "ScaledObject").parts(&[("", TRIGGER_FIELDS)]).fields(&[field(
+        "spec/scaleTargetRef",
+        "apps",
+        "Deployment",
+        Usage::Scales,
+    )]),
+    kind(POSTGRES, "Cluster")
+        .parts(&[
             ("spec/backup/barmanObjectStore", STORE_FIELDS),
             ("spec/externalClusters/*/barmanObjectStore", STORE_FIELDS),
-        ],
-        fields: &[
+        ])
+        .fields(&[
             field("spec/superuserSecret", "", "Secret", Usage::Reads),
             field("spec/bootstrap/initdb/secret", "", "Secret", Usage::Reads),
             field("spec/externalClusters/*/password", "", "Secret", Usage::Reads),
@@ -98,78 +89,31 @@ pub(super) const KINDS: &[Kind] = &[
             field("spec/backup/volumeSnapshot/className", SNAPSHOT, "VolumeSnapshotClass", Usage::Uses),
             field("spec/backup/volumeSnapshot/walClassName", SNAPSHOT, "VolumeSnapshotClass", Usage::Uses),
             field("spec/walStorage/storageClass", STORAGE, "StorageClass", Usage::Uses),
-        ],
-        ..NOTHING
-    },
-    Kind { group: POSTGRES, kind: "Pooler", fields: OF_CLUSTER, ..NOTHING },
-    Kind { group: POSTGRES, kind: "ScheduledBackup", fields: OF_CLUSTER, ..NOTHING },
-    Kind { group: POSTGRES, kind: "Database", fields: OF_CLUSTER, ..NOTHING },
-    Kind { group: POSTGRES, kind: "Publication", fields: OF_CLUSTER, ..NOTHING },
-    Kind { group: POSTGRES, kind: "Subscription", fields: OF_CLUSTER, ..NOTHING },
-    Kind {
-        group: CROSSPLANE_PACKAGES,
-        kind: "Provider",
-        fields: PACKAGE_FIELDS,
-        namespace: Some("crossplane-system"),
-        ..NOTHING
-    },
-    Kind {
-        group: CROSSPLANE_PACKAGES,
-        kind: "Function",
-        fields: PACKAGE_FIELDS,
-        namespace: Some("crossplane-system"),
-        ..NOTHING
-    },
-    Kind {
-        group: CROSSPLANE_PACKAGES,
-        kind: "Configuration",
-        fields: PACKAGE_FIELDS,
-        namespace: Some("crossplane-system"),
-        ..NOTHING
-    },
-    Kind {
-        group: CROSSPLANE,
-        kind: "Composition",
-        fields: &[
-            field("spec/pipeline/*/functionRef", CROSSPLANE_PACKAGES, "Function", Usage::Calls),
-            field("spec/pipeline/*/credentials/*/secretRef", "", "Secret", Usage::Reads),
-        ],
-        ..NOTHING
-    },
-    Kind {
-        group: CROSSPLANE,
-        kind: "CompositeResourceDefinition",
-        fields: &[
-            field("spec/defaultCompositionRef", CROSSPLANE, "Composition", Usage::Uses),
-            field("spec/enforcedCompositionRef", CROSSPLANE, "Composition", Usage::Uses),
-        ],
-        ..NOTHING
-    },
+        ]),
+    kind(POSTGRES, "Pooler").fields(OF_CLUSTER),
+    kind(POSTGRES, "ScheduledBackup").fields(OF_CLUSTER),
+    kind(POSTGRES, "Database").fields(OF_CLUSTER),
+    kind(POSTGRES, "Publication").fields(OF_CLUSTER),
+    kind(POSTGRES, "Subscription").fields(OF_CLUSTER),
+    kind(CROSSPLANE_PACKAGES, "Provider").namespace("crossplane-system").fields(PACKAGE_FIELDS),
+    kind(CROSSPLANE_PACKAGES, "Function").namespace("crossplane-system").fields(PACKAGE_FIELDS),
+    kind(CROSSPLANE_PACKAGES, "Configuration").namespace("crossplane-system").fields(PACKAGE_FIELDS),
+    kind(CROSSPLANE, "Composition").fields(&[
+        field("spec/pipeline/*/functionRef", CROSSPLANE_PACKAGES, "Function", Usage::Calls),
+        field("spec/pipeline/*/credentials/*/secretRef", "", "Secret", Usage::Reads),
+    ]),
+    kind(CROSSPLANE, "CompositeResourceDefinition").fields(&[
+        field("spec/defaultCompositionRef", CROSSPLANE, "Composition", Usage::Uses),
+        field("spec/enforcedCompositionRef", CROSSPLANE, "Composition", Usage::Uses),
+    ]),
     // Each provider of Crossplane has kinds of its own with these names.
-    Kind { group: ".crossplane.io", kind: "ProviderConfig", fields: PROVIDER_FIELDS, ..NOTHING },
-    Kind { group: ".crossplane.io", kind: "ClusterProviderConfig", fields: PROVIDER_FIELDS, ..NOTHING },
-    Kind { group: ".upbound.io", kind: "ProviderConfig", fields: PROVIDER_FIELDS, ..NOTHING },
-    Kind { group: ".upbound.io", kind: "ClusterProviderConfig", fields: PROVIDER_FIELDS, ..NOTHING },
-    Kind {
-        group: "keda.sh",
-        kind: "ScaledJob",
-        pods: Some("spec/jobTargetRef/template"),
-        fields: TRIGGER_FIELDS,
-        ..NOTHING
-    },
-    Kind { group: "keda.sh", kind: "TriggerAuthentication", fields: CREDENTIAL_FIELDS, ..NOTHING },
+    kind(".crossplane.io", "ProviderConfig").fields(PROVIDER_FIELDS),
+    kind(".crossplane.io", "ClusterProviderConfig").fields(PROVIDER_FIELDS),
+    kind(".upbound.io", "ProviderConfig").fields(PROVIDER_FIELDS),
+    kind(".upbound.io", "ClusterProviderConfig").fields(PROVIDER_FIELDS),
+    kind("keda.sh", "ScaledJob").pods("spec/jobTargetRef/template").fields(TRIGGER_FIELDS),
+    kind("keda.sh", "TriggerAuthentication").fields(CREDENTIAL_FIELDS),
     // It reads its Secrets in the namespace of KEDA, unless a setting of that says another one.
-    Kind {
-        group: "keda.sh",
-        kind: "ClusterTriggerAuthentication",
-        fields: CREDENTIAL_FIELDS,
-        namespace: Some("keda"),
-        ..NOTHING
-    },
-    Kind {
-        group: "barmancloud.cnpg.io",
-        kind: "ObjectStore",
-        parts: &[("spec/configuration", STORE_FIELDS)],
-        ..NOTHING
-    },
+    kind("keda.sh", "ClusterTriggerAuthentication").namespace("keda").fields(CREDENTIAL_FIELDS),
+    kind("barmancloud.cnpg.io", "ObjectStore").parts(&[("spec/configuration", STORE_FIELDS)]),
 ];

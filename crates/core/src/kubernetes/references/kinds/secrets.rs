@@ -1,6 +1,6 @@
 //! Kinds whose controllers make Secrets: cert-manager, external-secrets, Sealed Secrets.
 
-use crate::kubernetes::references::kinds::kind::{CERT_MANAGER, Field, GATEWAY, Kind, NETWORKING, NOTHING, field};
+use crate::kubernetes::references::kinds::kind::{CERT_MANAGER, Field, GATEWAY, Kind, NETWORKING, field, kind};
 use crate::kubernetes::referrer::Usage;
 
 const EXTERNAL_SECRETS: &str = "external-secrets.io";
@@ -91,31 +91,22 @@ const STORE_FIELDS: &[Field] = &[
 ];
 
 pub(super) const KINDS: &[Kind] = &[
-    Kind {
-        group: CERT_MANAGER,
-        kind: "Certificate",
-        fields: &[
-            field("spec/issuerRef", CERT_MANAGER, "Issuer", Usage::Uses),
-            field("spec/keystores/jks/passwordSecretRef", "", "Secret", Usage::Reads),
-            field("spec/keystores/pkcs12/passwordSecretRef", "", "Secret", Usage::Reads),
-        ],
-        makes: &[field("spec/secretName", "", "Secret", Usage::Uses)],
-        ..NOTHING
-    },
-    Kind { group: CERT_MANAGER, kind: "Issuer", fields: ISSUER_FIELDS, makes: ISSUER_MAKES, ..NOTHING },
+    kind(CERT_MANAGER, "Certificate").makes(&[field("spec/secretName", "", "Secret", Usage::Uses)]).fields(&[
+        field("spec/issuerRef", CERT_MANAGER, "Issuer", Usage::Uses),
+        field("spec/keystores/jks/passwordSecretRef", "", "Secret", Usage::Reads),
+        field("spec/keystores/pkcs12/passwordSecretRef", "", "Secret", Usage::Reads),
+    ]),
+    kind(CERT_MANAGER, "Issuer").makes(ISSUER_MAKES).fields(ISSUER_FIELDS),
     // It reads its Secrets in the namespace of cert-manager, unless a flag of that says another one.
-    Kind {
-        group: CERT_MANAGER,
-        kind: "ClusterIssuer",
-        fields: ISSUER_FIELDS,
-        makes: ISSUER_MAKES,
-        namespace: Some("cert-manager"),
-        ..NOTHING
-    },
-    Kind {
-        group: EXTERNAL_SECRETS,
-        kind: "ExternalSecret",
-        fields: &[
+    kind(CERT_MANAGER, "ClusterIssuer").makes(ISSUER_MAKES).namespace("cert-manager").fields(ISSUER_FIELDS),
+    kind(EXTERNAL_SECRETS, "ExternalSecret")
+        // It does not create a Secret that it merges into.
+        .makes(&[Field {
+            unless: &[("spec/target/creationPolicy", &["Merge", "None"])],
+            ..field("spec/target/name", "", "Secret", Usage::Uses)
+        }])
+        .makes_namesake("Secret")
+        .fields(&[
             field("spec/secretStoreRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
             field("spec/data/*/sourceRef/storeRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
             field("spec/dataFrom/*/sourceRef/storeRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
@@ -127,52 +118,23 @@ pub(super) const KINDS: &[Kind] = &[
                 unless: &[("spec/target/creationPolicy", &["None"])],
                 ..field("spec/target/name", "", "Secret", Usage::Uses)
             },
-        ],
-        // It does not create a Secret that it merges into.
-        makes: &[Field {
-            unless: &[("spec/target/creationPolicy", &["Merge", "None"])],
-            ..field("spec/target/name", "", "Secret", Usage::Uses)
-        }],
-        makes_namesake: Some("Secret"),
-        ..NOTHING
-    },
-    Kind {
-        group: EXTERNAL_SECRETS,
-        kind: "PushSecret",
-        fields: &[
-            field("spec/selector/secret", "", "Secret", Usage::Reads),
-            field("spec/secretStoreRefs/*", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
-        ],
-        ..NOTHING
-    },
-    Kind { group: "bitnami.com", kind: "SealedSecret", makes_namesake: Some("Secret"), ..NOTHING },
-    Kind { group: EXTERNAL_SECRETS, kind: "SecretStore", fields: STORE_FIELDS, ..NOTHING },
+        ]),
+    kind(EXTERNAL_SECRETS, "PushSecret").fields(&[
+        field("spec/selector/secret", "", "Secret", Usage::Reads),
+        field("spec/secretStoreRefs/*", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
+    ]),
+    kind("bitnami.com", "SealedSecret").makes_namesake("Secret"),
+    kind(EXTERNAL_SECRETS, "SecretStore").fields(STORE_FIELDS),
     // Where it names no namespace, its Secrets are those of the namespace of each ExternalSecret.
-    Kind { group: EXTERNAL_SECRETS, kind: "ClusterSecretStore", fields: STORE_FIELDS, ..NOTHING },
-    Kind {
-        group: EXTERNAL_SECRETS,
-        kind: "ClusterExternalSecret",
-        fields: &[
-            field("spec/externalSecretSpec/secretStoreRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
-            field("spec/externalSecretSpec/data/*/sourceRef/storeRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
-            field(
-                "spec/externalSecretSpec/dataFrom/*/sourceRef/storeRef",
-                EXTERNAL_SECRETS,
-                "SecretStore",
-                Usage::Uses,
-            ),
-        ],
-        ..NOTHING
-    },
+    kind(EXTERNAL_SECRETS, "ClusterSecretStore").fields(STORE_FIELDS),
+    kind(EXTERNAL_SECRETS, "ClusterExternalSecret").fields(&[
+        field("spec/externalSecretSpec/secretStoreRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
+        field("spec/externalSecretSpec/data/*/sourceRef/storeRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
+        field("spec/externalSecretSpec/dataFrom/*/sourceRef/storeRef", EXTERNAL_SECRETS, "SecretStore", Usage::Uses),
+    ]),
     // It reads in the namespace of cert-manager, unless a flag of trust-manager says another one.
-    Kind {
-        group: "trust.cert-manager.io",
-        kind: "Bundle",
-        fields: &[
-            field("spec/sources/*/configMap", "", "ConfigMap", Usage::Reads),
-            field("spec/sources/*/secret", "", "Secret", Usage::Reads),
-        ],
-        namespace: Some("cert-manager"),
-        ..NOTHING
-    },
+    kind("trust.cert-manager.io", "Bundle").namespace("cert-manager").fields(&[
+        field("spec/sources/*/configMap", "", "ConfigMap", Usage::Reads),
+        field("spec/sources/*/secret", "", "Secret", Usage::Reads),
+    ]),
 ];

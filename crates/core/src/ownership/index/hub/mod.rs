@@ -64,7 +64,6 @@ impl Hub {
         self
     }
 
-    /// Returns true if a target is this cluster.
     pub(super) fn is_this_cluster(&self, target: &HubTarget) -> bool {
         let address = match target {
             HubTarget::Address(address) => Some(address),

@@ -126,7 +126,6 @@ impl KnownSources {
         Self { current, earlier, genuine }
     }
 
-    /// Returns the status of the mark of one object.
     fn check(&self, row: &LabelledObject<'_>, without_fluxd: bool) -> Option<MarkedObject> {
         let LabelledObject { object, claim, managed_by, .. } = row;
         let value = object.labels.get(MARK).or_else(|| object.labels.get(LEGACY_MARK))?;

@@ -65,7 +65,6 @@ pub fn resource_id(id: &ObjectId) -> String {
     format!("{namespace}:{}/{}", id.kind.to_lowercase(), id.name)
 }
 
-/// Returns the mark of a resource id in a sync set.
 pub fn mark(sync_set: &str, resource_id: &str) -> String {
     let mut hash = Sha256::new();
     hash.update(sync_set);

@@ -84,7 +84,6 @@ pub enum CollectorReason {
 }
 
 impl CollectorReason {
-    /// Returns the code of the reason in a plan.
     pub fn code(&self) -> ReasonCode {
         match self {
             Self::NotInManifests => ReasonCode::NotInManifests,

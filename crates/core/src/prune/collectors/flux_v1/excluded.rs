@@ -18,7 +18,6 @@ pub(super) fn reason_excluded(patterns: &[String], object: &ObjectMetadata) -> O
     Some(format!("--k8s-unsafe-exclude-resource {pattern} excludes {resource}: missed by fluxd"))
 }
 
-/// Returns true if a text matches a pattern.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(start) else { return false };
