@@ -531,12 +531,17 @@ fn finalizers(blocked: &BlockedByFinalizers) -> Prose {
     }
 }
 
-/// Returns the hint for alarms: what to check, and all flags that lift them together.
+/// Returns the hint for alarms: what to check, and all flags that lift them together, or the rest of them where no flag lifts all.
 pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
     let (mut advice, mut flags) = (vec![], vec![]);
     let (mut percent, mut number) = (0, 0);
     let mut kinds: Vec<&str> = vec![];
+    let mut lasts = false;
     for alarm in alarms {
+        lasts |= matches!(
+            alarm.remedy,
+            Some(Remedy::Unblock | Remedy::RemoveReferences | Remedy::FollowPolicy(_) | Remedy::InspectOwner) | None
+        );
         advice.push(match &alarm.remedy {
             Some(Remedy::CheckPaths) => {
                 percent = 100;
@@ -584,7 +589,8 @@ pub fn remedies<'a>(alarms: impl IntoIterator<Item = &'a Alarm>) -> Prose {
     for (number, text) in told.iter().enumerate() {
         hint = text.parts().iter().cloned().fold(if number > 0 { hint.own("; ") } else { hint }, Prose::part);
     }
-    if flags.is_empty() { hint } else { hint.own(format!("; if it is intended, pass {}", flags.join(" "))) }
+    let intended = if lasts { "if the rest is intended" } else { "if it is intended" };
+    if flags.is_empty() { hint } else { hint.own(format!("; {intended}, pass {}", flags.join(" "))) }
 }
 
 /// Returns how to rename or move an owner without the loss of its objects, if the plan may be about that. `flags` select the same
@@ -632,5 +638,19 @@ mod tests {
                         kustomization/b -n x (no file)";
         assert_eq!(summary(&plan, false), expected);
         assert_eq!(summary(&plan, true), "no deletions; 3 owners blocked");
+    }
+
+    #[test]
+    fn hint_does_not_promise_that_flags_lift_an_alarm_that_none_lifts() {
+        let alarm = |remedy: Remedy| Alarm {
+            code: AlarmCode::StillReferenced,
+            owner: None,
+            detail: String::new(),
+            remedy: Some(remedy),
+        };
+        let liftable = alarm(Remedy::RaiseMaxPercent(57));
+        assert_eq!(remedies([&liftable]).to_string(), "review the plan; if it is intended, pass --max-percent=57");
+        let hint = remedies([&alarm(Remedy::RemoveReferences), &liftable]).to_string();
+        assert!(hint.ends_with("; if the rest is intended, pass --max-percent=57"), "{hint}");
     }
 }

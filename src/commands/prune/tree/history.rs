@@ -186,8 +186,8 @@ impl History<'_, '_> {
         search.object = Some(object.clone());
         let open = self.looks[..last].iter().rev().take_while(|look| look.declared.leaves_open(&owners)).count();
         if open > 0 {
-            let names = join_limited(&owners, NAMED);
-            search.notes.push(format!("{names} cannot be built in the next {}", pluralize(open, "commit")));
+            let next: Vec<&Declared> = self.looks[last - open..last].iter().map(|look| &look.declared).collect();
+            search.notes.push(open_note(&owners, &next));
         }
         match last.checked_sub(open + 1) {
             Some(at) => search.removal = Some(self.removal(&object, last, at).await?),
@@ -330,6 +330,26 @@ fn open_builds(looks: &[Look], counts: impl Fn(&ObjectId, &Declared) -> bool) ->
     gaps
 }
 
+/// Returns a note about commits that do not say what these owners declare: what is applied stays if all that are open certainly
+/// apply nothing, such as suspended ones, and is not known otherwise.
+fn open_note(owners: &BTreeSet<ObjectId>, commits: &[&Declared]) -> String {
+    let mut is_kept = true;
+    let mut reasons: BTreeSet<String> = BTreeSet::new();
+    for declared in commits {
+        for (owner, reason) in declared.unknown.iter().filter(|(owner, _)| owners.contains(owner)) {
+            is_kept &= declared.blocked.contains(owner);
+            reasons.insert(reason.to_string());
+        }
+    }
+    let outcome = if is_kept { "stay as they are" } else { "are not known" };
+    format!(
+        "the objects of {} {outcome} for the next {}: {}",
+        join_limited(owners, NAMED),
+        pluralize(commits.len(), "commit"),
+        join_limited(&reasons, NAMED)
+    )
+}
+
 fn gap(subject: &str, message: String) -> AnswerGap {
     Gap { kind: GapKind::Failed, subject: subject.to_owned(), namespace: None, message }.into()
 }
@@ -383,4 +403,22 @@ fn row_of<'p>(object: &ObjectId, plan: &'p Plan) -> Option<&'p Change> {
 
 fn is_owner(id: &ObjectId, owner: &OwnerId) -> bool {
     (&*id.kind, &*id.namespace, &*id.name) == (&*owner.kind, &*owner.namespace, &*owner.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn note_about_open_commits_says_why_and_whether_objects_stay() {
+        let owner = ObjectId::new("kustomize.toolkit.fluxcd.io", "Kustomization", "flux-system", "web");
+        let owners = BTreeSet::from([owner.clone()]);
+        let mut declared = Declared::default();
+        declared.unknown.insert(owner.clone(), ReasonCode::Suspended.into());
+        declared.blocked.insert(owner.clone());
+        let note = open_note(&owners, &[&declared, &declared]);
+        assert_eq!(note, format!("the objects of {owner} stay as they are for the next 2 commits: suspended"));
+        declared.blocked.clear();
+        assert!(open_note(&owners, &[&declared]).contains("are not known for the next 1 commit: "));
+    }
 }
