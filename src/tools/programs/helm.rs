@@ -215,7 +215,7 @@ impl Helm {
         // The lines after the first one say which expression failed.
         let message = message_of_chart(output.status.code(), &stderr);
         let shown = self.program.failure("render it", &first_lines(message), run.is_private);
-        Ok(ChartOutput::of_message(message, shown)?)
+        Ok(ChartOutput::of_message(message, shown, run.is_private)?)
     }
 
     /// Returns the workspace of a run, if the program is helm of the right major version.

@@ -113,6 +113,11 @@ impl Hook {
         Some(Self { events, policies, weight, kind: kind.to_owned(), has_expression: false, manifest })
     }
 
+    /// Returns its events and policies alone.
+    pub(crate) fn without_manifest(&self) -> Self {
+        Self { manifest: Value::Null, ..self.clone() }
+    }
+
     /// Reads a hook of a record, of whose manifest nothing but the name is known.
     pub(crate) fn of_record(RecordedHook { id, weight, events, policies }: &RecordedHook) -> Option<Self> {
         let [events, policies] = [events, policies].map(|words| words.join(","));

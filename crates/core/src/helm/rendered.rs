@@ -194,6 +194,17 @@ impl Rendered {
         self.manifests.get(id).is_some_and(has_policy)
     }
 
+    /// Returns an object of which this manifest makes another use than another one does: only one of them has it, has it as
+    /// this hook, or keeps it.
+    pub(crate) fn used_otherwise<'r>(&'r self, other: &'r Self) -> Option<&'r ObjectId> {
+        let uses = |rendered: &Self, id: &ObjectId| {
+            let hook = rendered.hooks.get(id).map(Hook::without_manifest);
+            (rendered.objects.contains(id), rendered.is_kept(id), hook)
+        };
+        let ids = |rendered: &'r Self| rendered.objects.iter().chain(rendered.hooks.keys());
+        ids(self).chain(ids(other)).find(|id| uses(self, id) != uses(other, id))
+    }
+
     /// Returns the objects that none of some other manifests has, and that a later one therefore deletes.
     pub(crate) fn passing(&self, others: &[&Self]) -> BTreeSet<ObjectId> {
         let own = self.objects.iter().filter(|id| !others.iter().any(|other| other.objects.contains(*id)));

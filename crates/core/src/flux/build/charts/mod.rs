@@ -95,9 +95,10 @@ const PROGRAM_HINT: &str = "Use --debug flag";
 
 impl ChartOutput {
     /// Reads the message of a `helm template` that failed, without `Error: `. `shown` is what is shown of it.
+    /// `has_answers` is true if a template may have looked something up: here all numbers in the answers are floating ones.
     ///
     /// Fails with the reason why the chart may be rendered in the cluster.
-    pub fn of_message(message: &str, shown: String) -> Result<Self, String> {
+    pub fn of_message(message: &str, shown: String, has_answers: bool) -> Result<Self, String> {
         if let Some(query) = lookups::question(message) {
             return Ok(Self::Asks(query));
         }
@@ -107,8 +108,9 @@ impl ChartOutput {
         let is_executing = EXECUTING.iter().any(|part| message.contains(part));
         // A schema can name an address, which is not asked here.
         let has_schema_elsewhere = message.contains("://") && !is_executing;
+        let is_of_numbers = has_answers && message.contains("incompatible types for comparison");
         let is_proven = is_executing || PROVEN.iter().any(|start| message.starts_with(start));
-        if is_proven && !has_schema_elsewhere { Ok(Self::Fails(shown)) } else { Err(shown) }
+        if is_proven && !has_schema_elsewhere && !is_of_numbers { Ok(Self::Fails(shown)) } else { Err(shown) }
     }
 }
 
@@ -723,15 +725,20 @@ mod tests {
             "chart requires kubeVersion: >=1.99.0 which is incompatible with Kubernetes v1.36.3",
         ];
         for message in proven {
-            let failure = ChartOutput::of_message(message, "shown".to_owned());
+            let failure = ChartOutput::of_message(message, "shown".to_owned(), false);
             assert_eq!(failure, Ok(ChartOutput::Fails("shown".to_owned())), "{message}");
         }
         let metrics = format!("execution error at (app/templates/a.yaml:1:3): {}why", templates::NOT_KNOWN);
-        assert_eq!(ChartOutput::of_message(&metrics, "shown".to_owned()), Err("why".to_owned()));
+        assert_eq!(ChartOutput::of_message(&metrics, "shown".to_owned(), false), Err("why".to_owned()));
         let elsewhere = "values don't meet the specifications of the schema(s): https://example.com/a.json";
         for message in [elsewhere, "failed to parse v.yaml", "open chart: no such file"] {
-            assert_eq!(ChartOutput::of_message(message, "shown".to_owned()), Err("shown".to_owned()), "{message}");
+            assert_eq!(
+                ChartOutput::of_message(message, "shown".to_owned(), false),
+                Err("shown".to_owned()),
+                "{message}"
+            );
         }
+        assert_eq!(ChartOutput::of_message(proven[3], "shown".to_owned(), true), Err("shown".to_owned()));
         let hint = "execution error at (a:1:3): no\n\nUse --debug flag to render out invalid YAML";
         assert_eq!(message_of_chart(Some(1), &format!("{ERROR}{hint}")), "execution error at (a:1:3): no");
     }
@@ -843,7 +850,7 @@ mod tests {
         ] {
             let message = message_of_chart(code, stderr);
             assert_eq!(message, expected);
-            let is_proven = matches!(ChartOutput::of_message(message, String::new()), Ok(ChartOutput::Fails(_)));
+            let is_proven = matches!(ChartOutput::of_message(message, String::new(), false), Ok(ChartOutput::Fails(_)));
             assert_eq!(is_proven, stderr == &failure);
         }
     }

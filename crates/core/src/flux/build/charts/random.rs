@@ -113,6 +113,10 @@ const LOOKING: [&str; 30] = [
     "all",
     "deepEqual",
 ];
+/// Functions whose result can have a brace that no text of the chart has.
+const BRACES_FROM: [&str; 3] = ["b64dec", "b32dec", "lookup"];
+/// Parts of quoted texts that are a brace, or become one.
+const BRACES_IN: [&str; 6] = ["{", "%c", "\\x7", "\\u007", "\\U0000007", "\\173"];
 /// First words of an action that decides what is rendered.
 const CONTROL: [&str; 4] = ["if", "else", "with", "range"];
 
@@ -208,7 +212,9 @@ pub(crate) fn randomness<'t>(texts: impl Iterator<Item = &'t str>) -> Randomness
     let texts: Vec<Vec<Vec<Token<'t>>>> = texts.map(actions).collect();
     let mut tokens = texts.iter().flatten().flatten();
     if !tokens.any(|token| matches!(token, Token::Word(word) if is_random(word))) {
-        let differs = texts.iter().flatten().any(|action| is_unsorted(action)) || is_used_as_a_whole(&texts);
+        let differs = texts.iter().flatten().any(|action| is_unsorted(action))
+            || is_used_as_a_whole(&texts)
+            || may_compose(&texts);
         return if differs { Randomness::InTexts } else { Randomness::None };
     }
     let (mut tainted, mut steps) = (Tainted::default(), 0);
@@ -248,6 +254,17 @@ pub(crate) fn randomness<'t>(texts: impl Iterator<Item = &'t str>) -> Randomness
         taint.is_some() && (looks || (is_control && taint == Some(Taint::Changed)))
     });
     if decides { Randomness::InDecisions } else { Randomness::InTexts }
+}
+
+/// Returns true if a chart may compose the text of a template while it is rendered. That can use all that it is given.
+fn may_compose(texts: &[Vec<Vec<Token<'_>>>]) -> bool {
+    let tokens = || texts.iter().flatten().flatten();
+    tokens().any(|token| matches!(token, Token::Word("tpl")))
+        && tokens().any(|token| match token {
+            Token::Word(word) => BRACES_FROM.contains(word),
+            Token::Quoted(text) => BRACES_IN.iter().any(|part| text.contains(part)),
+            _ => false,
+        })
 }
 
 /// Returns what is known of the result of an action; `None` if it is not random.
@@ -299,7 +316,11 @@ mod tests {
 
     #[test]
     fn random_texts_are_content_until_something_looks_at_them() {
-        let rows: [(&[&str], Randomness); 22] = [
+        let rows: [(&[&str], Randomness); 26] = [
+            (&["{{ tpl (printf \"%c%c toJson . }}\" 123 123) . }}"], Randomness::InTexts),
+            (&["{{ tpl \"{{ toJson . }}\" . }}"], Randomness::InTexts),
+            (&["{{ tpl .Values.a . }}{{ printf \"%s\" .Values.b }}"], Randomness::None),
+            (&["{{ .Values.a | b64dec }}"], Randomness::None),
             (&["{{ keys .Values.a | first }}"], Randomness::InTexts),
             (&["{{ keys .Values.a | sortAlpha | first }}"], Randomness::None),
             (&["{{ if contains \"a\" (toJson .) }}x{{ end }}"], Randomness::InTexts),

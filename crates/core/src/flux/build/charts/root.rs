@@ -12,6 +12,10 @@ use crate::bounds::TEMPLATE_STEPS;
 
 /// Functions that give what they get to templates, which are looked at too.
 const PASSING: [&str; 4] = ["include", "tpl", "template", "block"];
+/// Functions that put what they get under the key before it.
+const KEYED: [&str; 2] = ["dict", "set"];
+/// Functions that put what they get into their first operand.
+const CHANGING: [&str; 5] = ["set", "merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"];
 /// Functions whose result has what they get.
 const BUILDING: [&str; 10] = [
     "dict",
@@ -107,8 +111,13 @@ struct Names(BTreeSet<String>);
 struct Command<'t> {
     function: Option<&'t str>,
     has_begun: bool,
+    /// First operand that is a word.
+    first: Option<&'t str>,
+    /// Last operand, if it is a text in quotes.
     key: Option<&'t str>,
     has_root: bool,
+    /// What came before it is the whole, and its last operand.
+    is_given: bool,
 }
 
 impl Names {
@@ -125,19 +134,25 @@ impl Names {
     fn read<'t>(&mut self, text: usize, action: &[Token<'t>], dot: bool) -> Use {
         let mut commands = vec![Command::default()];
         for (at, token) in action.iter().enumerate() {
+            let is_inner = commands.len() > 1;
             let command = commands.last_mut().expect("there is one for each depth");
             let is_whole = match token {
                 Token::Word(word) if is_control(at, word) => false,
                 Token::Word(word) if !command.has_begun && is_function(word) => command.begin(word),
-                Token::Word(word) => self.may_be(text, word, dot) && self.give(command),
+                Token::Word(word) => {
+                    let is_whole = self.may_be(text, word, dot) && self.give(text, command);
+                    (command.first, command.key) = (command.first.or(Some(word)), None);
+                    command.has_begun = true;
+                    is_whole
+                }
                 Token::Quoted(key) => {
                     (command.key, command.has_begun) = (Some(*key), true);
                     false
                 }
                 Token::Pipe => {
-                    let has_root = std::mem::take(command).has_root;
-                    command.has_root = has_root;
-                    false
+                    let done = std::mem::take(command);
+                    command.has_root = done.has_root;
+                    self.end(text, &done)
                 }
                 Token::Assign => {
                     *command = Command::default();
@@ -149,8 +164,11 @@ impl Names {
                     false
                 }
                 Token::Close => {
-                    let has_root = commands.len() > 1 && commands.pop().is_some_and(|inner| inner.has_root);
-                    has_root && commands.last_mut().is_some_and(|outer| self.give(outer))
+                    let inner = commands.pop_if(|_| is_inner).unwrap_or_default();
+                    let outer = commands.last_mut().expect("there is one for each depth");
+                    let is_whole = self.end(text, &inner) || (inner.has_root && self.give(text, outer));
+                    outer.key = None;
+                    is_whole
                 }
                 Token::Other => false,
             };
@@ -158,21 +176,46 @@ impl Names {
                 return Use::Whole;
             }
         }
-        self.result(text, action, commands[0].has_root)
+        if self.end(text, &commands[0]) { Use::Whole } else { self.result(text, action, commands[0].has_root) }
+    }
+
+    /// Ends a command, which may get what came before it. Returns true if it may look at that.
+    fn end(&mut self, text: usize, command: &Command<'_>) -> bool {
+        command.is_given && self.put(text, command)
+    }
+
+    /// Adds the names of what a command puts the whole into. Returns true if one of them is not known.
+    fn put(&mut self, text: usize, command: &Command<'_>) -> bool {
+        let Some(function) = command.function else { return false };
+        if CHANGING.contains(&function)
+            && let Some(first) = command.first
+        {
+            let (variable, field) = first.split_once('.').unwrap_or((first, ""));
+            if variable.len() > 1 {
+                self.0.insert(format!("{text}{variable}"));
+            }
+            let key = field.rsplit('.').next().unwrap_or_default();
+            if !key.is_empty() {
+                self.0.insert(format!(".{key}"));
+            }
+        }
+        match command.key {
+            Some(key) => _ = self.0.insert(format!(".{key}")),
+            None => return KEYED.contains(&function),
+        }
+        false
     }
 
     /// Gives the whole to a command as an operand. Returns true if the command may look at it.
-    fn give(&mut self, command: &mut Command<'_>) -> bool {
+    fn give(&mut self, text: usize, command: &mut Command<'_>) -> bool {
+        // `set` gets the map first.
+        let is_map = command.first.is_none() && command.key.is_none() && command.function == Some("set");
         command.has_begun = true;
         match command.function {
             Some(function) if PASSING.contains(&function) => return false,
             Some(function) if !BUILDING.contains(&function) => return true,
-            Some(_) => {
-                if let Some(key) = command.key {
-                    self.0.insert(format!(".{key}"));
-                }
-            }
-            None => {}
+            Some(_) if !is_map && self.put(text, command) => return true,
+            Some(_) | None => {}
         }
         command.has_root = true;
         false
@@ -203,7 +246,7 @@ impl Names {
 impl<'t> Command<'t> {
     /// Begins with a function, which gets what came before it. Returns true if it may look at the whole.
     fn begin(&mut self, function: &'t str) -> bool {
-        (self.function, self.has_begun) = (Some(function), true);
+        (self.function, self.has_begun, self.is_given) = (Some(function), true, self.has_root);
         if !std::mem::take(&mut self.has_root) || PASSING.contains(&function) {
             return false;
         }
@@ -229,7 +272,12 @@ mod tests {
 
     #[test]
     fn the_whole_is_used_where_something_looks_at_it() {
-        let whole: [&[&str]; 17] = [
+        let whole: [&[&str]; 22] = [
+            &["{{ $d := dict }}{{ $_ := set $d \"a\" $ }}{{ toJson $d }}"],
+            &["{{ $d := dict }}{{ $_ := set $d (print \"a\") $ }}{{ toJson (index $d \"a\") }}"],
+            &["{{ $d := dict }}{{ $_ := . | set $d \"a\" }}{{ toJson $d.a }}"],
+            &["{{ $d := dict }}{{ $_ := merge $d (dict \"a\" $) }}{{ range $d }}{{ end }}"],
+            &["{{ $d := dict (print \"a\") $ }}{{ toJson (first (values $d)) }}"],
             &["{{ toJson . }}"],
             &["{{ . | toJson }}"],
             &["{{ if contains \"a\" (toJson $) }}"],
@@ -255,7 +303,8 @@ mod tests {
 
     #[test]
     fn what_templates_pass_on_is_no_use() {
-        let passed: [&[&str]; 10] = [
+        let passed: [&[&str]; 11] = [
+            &["{{ $_ := set . \"a\" .Values.b }}{{ include \"x\" (dict \"v\" .Values.a \"ctx\" $) }}{{ toYaml .v }}"],
             &["{{ include \"x\" . }}{{ include \"x\" $ | nindent 4 }}{{ template \"x\" . }}"],
             &["{{ . | include \"x\" }}{{ tpl .Values.a $ }}{{ tpl (toYaml .Values.a) . }}"],
             &["{{ with .Values.a }}{{ toYaml . | nindent 2 }}{{ end }}"],

@@ -136,6 +136,18 @@ impl ClusterValues {
                 rest = &after[length..];
                 continue;
             }
+            if token.ends_with(".APIVersions.Has") && !self.api_versions.is_empty() {
+                if changed.trim_end().ends_with(')') {
+                    return Err(token.to_owned());
+                }
+                let length = order::operands_length(after);
+                changed.push_str(&format!("include \"{HAS}\""));
+                self.add_action(&after[..length], depth + 1, changed)?;
+                // A function can ask for a boolean, and the result of `include` is a text.
+                changed.push_str(" | eq \"true\"");
+                rest = &after[length..];
+                continue;
+            }
             if token.starts_with(['"', '`']) && may_name_own(changed, token) {
                 return Err(token.to_owned());
             }
@@ -170,9 +182,6 @@ impl ClusterValues {
         }
         match &segments[..] {
             [.., "Release", "Revision"] => changed.push_str(&self.revision.to_string()),
-            [.., "APIVersions", "Has"] if !self.api_versions.is_empty() => {
-                changed.push_str(&format!("include \"{HAS}\""));
-            }
             _ if segments.contains(&"Values") => changed.push_str(word),
             [_, .., "Revision" | "APIVersions" | "HelmVersion"] | [.., "APIVersions" | "HelmVersion", _] => {
                 return Err(word.to_owned());
@@ -242,11 +251,13 @@ fn operands_of(function: &str) -> Option<usize> {
 fn tpl_template() -> String {
     // The parts of an action: text in quotes, and everything else that does not end it.
     let parts = r#"(?:"(?:\\.|[^"\\])*"|\x60[^\x60]*\x60|'(?:\\.|[^'\\])*'|[^"'\x60}]|\}[^}])*?"#;
-    let functions = format!(r#"[^\w.$"\x60](?:lookup|tpl|values|{})[^\w"\x60]"#, alternatives());
-    let unsorted = r#"[^\w.$"\x60]keys(?:\s+(?:\([^()]*\)|[^\s()|}]+))*\s*(?:\)|-?\}|\|\s*[^\ss])"#;
+    let functions = format!(r#"(?:lookup|tpl|values|{})[^\w"\x60]"#, alternatives());
+    let unsorted = r"keys(?:\s+(?:\([^()]*\)|[^\s()|}]+))*\s*(?:\)|-?\}|\|\s*(?:[^\ss]|s[^o]))";
     let fields = r"\.(?:Release\.Revision|APIVersions|HelmVersion)\b";
     let defined = r#"\{\{-?\s*(?:define|block)\s*["\x60][^"\x60]*(?:kubectl-gitops|\\)"#;
-    let pattern = format!(r"\{{\{{{parts}(?:{functions}|{unsorted}|{fields})|{defined}");
+    // The word can be at the very start of the action.
+    let called = format!(r#"(?:{parts}[^\w.$"\x60])?(?:{functions}|{unsorted})"#);
+    let pattern = format!(r"\{{\{{(?:{called}|{parts}{fields})|{defined}");
     format!(
         "{{{{- define \"{TPL}\" -}}}}{{{{- if regexMatch `{pattern}` (toString (index . 0)) -}}}}\
          {{{{- fail \"{NOT_KNOWN}it composes a template while it is rendered, which calls what only the cluster knows\" -}}}}\
@@ -327,7 +338,11 @@ mod tests {
             ("{{/* lookup }} */}}{{ `}} lookup` }}", "{{/* lookup }} */}}{{ `}} lookup` }}"),
             (
                 "{{ if .Capabilities.APIVersions.Has \"apps/v1\" }}",
-                "{{ if include \"kubectl-gitops.serves\" \"apps/v1\" }}",
+                "{{ if include \"kubectl-gitops.serves\" \"apps/v1\" | eq \"true\" }}",
+            ),
+            (
+                "{{ ternary 1 2 (.Capabilities.APIVersions.Has (print \"v\" 1)) }}",
+                "{{ ternary 1 2 (include \"kubectl-gitops.serves\" (print \"v\" 1) | eq \"true\") }}",
             ),
             ("{{ tpl .Values.a . }}", "{{ include \"kubectl-gitops.tpl\" (list .Values.a .) }}"),
             (
@@ -381,6 +396,7 @@ mod tests {
             refused(Some("v1"), &format!("{{{{ {text} }}}}"));
         }
         refused(Some("v1"), "{{ .Capabilities.HelmVersion.Version }}");
+        refused(Some("v1"), "{{ if (first .a).Capabilities.APIVersions.Has \"v1\" }}");
         for text in ["define \"kubectl-gitops.lookup\"", "define `kubectl-gitops.a`", "define \"kubectl\\x2dgitops.a\""]
         {
             refused(Some("v1"), &format!("{{{{- {text} -}}}}{{{{ end }}}}"));

@@ -177,9 +177,7 @@ impl<'s> Place<'s> {
             (refused @ Rendering::Refused(_), _) => return Ok(refused),
             _ => return Err(format!("its chart fails to render {UNSURE}").into()),
         };
-        let all: [BTreeSet<&ObjectId>; 2] =
-            [&first, &second].map(|rendered| rendered.objects.iter().chain(rendered.hooks.keys()).collect());
-        if let Some(differing) = all[0].symmetric_difference(&all[1]).next() {
+        if let Some(differing) = first.used_otherwise(&second) {
             let what =
                 if first.is_private || second.is_private { "an object".to_owned() } else { differing.to_string() };
             return Err(format!("its chart renders {what} {UNSURE}").into());
