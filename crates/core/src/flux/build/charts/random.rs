@@ -80,39 +80,17 @@ const NEUTRAL: [&str; 37] = [
     "false",
     "nil",
 ];
-/// Words that look at what is in a text.
-const LOOKING: [&str; 30] = [
-    "eq",
-    "ne",
-    "lt",
-    "le",
-    "gt",
-    "ge",
-    "contains",
-    "hasPrefix",
-    "hasSuffix",
-    "has",
-    "hasKey",
-    "regexMatch",
-    "mustRegexMatch",
-    "regexFind",
-    "regexFindAll",
-    "mustRegexFind",
-    "mustRegexFindAll",
-    "ternary",
-    "mod",
-    "div",
-    "len",
-    "until",
-    "untilStep",
-    "seq",
-    "semverCompare",
-    "semver",
-    "empty",
-    "any",
-    "all",
-    "deepEqual",
-];
+/// Functions that make another text, number, list or map of random ones, and choose nothing by them.
+const FORMATTING: &str = "\
+    abbrev add add1 adler32sum append atoi b32dec b32enc b64dec buildCustomCert camelcase cat ceil compact \
+    concat dateModify date_modify decryptAES deepCopy derivePassword duration fail first float64 floor \
+    fromJsonArray fromToml fromYamlArray html initial initials int int64 join js kebabcase keys last max \
+    mergeOverwrite min mul mustDateModify mustDeepCopy mustFromJson mustMerge mustRegexReplaceAll \
+    mustRegexReplaceAllLiteral mustToDate mustToJson nospace omit pick prepend println regexReplaceAll \
+    regexReplaceAllLiteral repeat replace rest reverse round sha1sum sha512sum slice snakecase sortAlpha \
+    split splitList splitn sub substr swapcase title toDate toDecimal toPrettyJson toRawJson toStrings toToml \
+    trim trimAll trimPrefix trimSuffix trunc tuple uniq unixEpoch unset untitle urlJoin urlParse urlquery \
+    values wrap wrapWith";
 /// Functions whose result can have a brace that no text of the chart has.
 const BRACES_FROM: [&str; 3] = ["b64dec", "b32dec", "lookup"];
 /// Parts of quoted texts that are a brace, or become one.
@@ -250,8 +228,7 @@ pub(crate) fn randomness<'t>(texts: impl Iterator<Item = &'t str>) -> Randomness
     let decides = all.any(|(number, action)| {
         let taint = taint_of(&tainted, number, action);
         let is_control = first_word(action).is_some_and(|word| CONTROL.contains(&word));
-        let looks = words(action).any(|word| LOOKING.contains(&word));
-        taint.is_some() && (looks || (is_control && taint == Some(Taint::Changed)))
+        taint.is_some() && ((is_control && taint == Some(Taint::Changed)) || chooses(&tainted, number, action))
     });
     if decides { Randomness::InDecisions } else { Randomness::InTexts }
 }
@@ -271,6 +248,73 @@ fn may_compose(texts: &[Vec<Vec<Token<'_>>>]) -> bool {
 fn taint_of(tainted: &Tainted, text: usize, action: &[Token<'_>]) -> Option<Taint> {
     let taint = action.iter().filter_map(|token| tainted.of(text, *token)).max()?;
     Some(if words(action).all(is_neutral) { taint } else { Taint::Changed })
+}
+
+/// Part of an action between parentheses and `|`.
+#[derive(Default)]
+struct Call<'t> {
+    function: Option<&'t str>,
+    operands: usize,
+    is_random: bool,
+}
+
+impl Call<'_> {
+    /// Adds an operand. Returns true if the function may choose something by it.
+    fn add(&mut self, is_random: bool) -> bool {
+        let position = self.operands;
+        self.operands += 1;
+        self.is_random |= is_random;
+        is_random && self.function.is_some_and(|function| chooses_by(function, position))
+    }
+}
+
+/// Returns true if a function other than those that only make a text of another one has a random operand.
+fn chooses(tainted: &Tainted, text: usize, action: &[Token<'_>]) -> bool {
+    let start = action.iter().position(|token| matches!(token, Token::Assign)).map_or(0, |at| at + 1);
+    let (mut calls, mut piped) = (vec![Call::default()], false);
+    let mut chooses = false;
+    for token in &action[start..] {
+        let is_random = tainted.of(text, *token).is_some();
+        let depth = calls.len();
+        let call = calls.last_mut().expect("the outermost one stays");
+        let is_first = call.function.is_none() && call.operands == 0;
+        match token {
+            Token::Open => calls.push(Call::default()),
+            Token::Close if depth > 1 => {
+                let closed = call.is_random;
+                calls.pop();
+                chooses |= calls.last_mut().expect("the outermost one stays").add(closed);
+            }
+            Token::Pipe => {
+                piped = call.is_random;
+                *call = Call { is_random: piped, ..Call::default() };
+            }
+            Token::Word(word) if is_first && !CONTROL.contains(word) => {
+                call.function = Some(word);
+                call.is_random |= is_random;
+                // What is piped is the last operand.
+                chooses |= std::mem::take(&mut piped) && chooses_by(word, usize::MAX);
+            }
+            Token::Word(_) if !is_first => chooses |= call.add(is_random),
+            // The name of a template is none of its texts.
+            Token::Quoted(_) => {
+                call.is_random |= is_random;
+                call.add(false);
+            }
+            _ => {}
+        }
+    }
+    chooses
+}
+
+/// Returns true if a function may choose something by the operand at a position.
+fn chooses_by(function: &str, position: usize) -> bool {
+    match function {
+        "include" | "template" => position == 0,
+        "get" | "index" => position > 0,
+        _ if is_random(function) || NEUTRAL.contains(&function) => false,
+        _ => !FORMATTING.split(' ').any(|word| word == function),
+    }
 }
 
 /// Returns true if an action with a word can pass a random text on as it is.
@@ -316,7 +360,25 @@ mod tests {
 
     #[test]
     fn random_texts_are_content_until_something_looks_at_them() {
-        let rows: [(&[&str], Randomness); 26] = [
+        let rows: [(&[&str], Randomness); 38] = [
+            (&["{{ get (dict \"2025\" \"b\") (now | date \"2006\") | default \"d\" }}"], Randomness::InDecisions),
+            (&["{{ now | date \"2006\" | get .Values.a }}"], Randomness::InDecisions),
+            (&["{{ .Files.Get (printf \"f/%s\" (now | date \"2006\")) }}"], Randomness::InDecisions),
+            (&["{{ (.Files.Glob (randNumeric 1)).AsConfig }}"], Randomness::InDecisions),
+            (&["{{ randNumeric 1 | $.Files.Get }}"], Randomness::InDecisions),
+            (&["{{ include (printf \"a-%s\" (randNumeric 1)) . }}"], Randomness::InDecisions),
+            (&["{{ define \"p\" }}{{ randNumeric 1 }}{{ end }}{{ include \"p\" . | b64enc }}"], Randomness::InTexts),
+            (
+                &["{{ $d := dict \"p\" (randAlpha 5) }}{{ index $d \"p\" | trunc 3 }}{{ get $d \"p\" }}"],
+                Randomness::InTexts,
+            ),
+            (&["{{ pluck (randNumeric 1) .Values.a | first }}"], Randomness::InDecisions),
+            (&["{{ $a := regexMatch \"5\" .Values.a | ternary \"x\" \"y\" }}{{ randAlpha 5 }}"], Randomness::InTexts),
+            (&["{{ randAlphaNum (len .Values.a) | lower | trimSuffix \"-\" }}"], Randomness::InTexts),
+            (
+                &["{{ $x := index .Values.a \"b\" }}{{ $x = randAlpha 5 }}{{ $x = index .Values.a \"b\" }}"],
+                Randomness::InTexts,
+            ),
             (&["{{ tpl (printf \"%c%c toJson . }}\" 123 123) . }}"], Randomness::InTexts),
             (&["{{ tpl \"{{ toJson . }}\" . }}"], Randomness::InTexts),
             (&["{{ tpl .Values.a . }}{{ printf \"%s\" .Values.b }}"], Randomness::None),
