@@ -15,6 +15,8 @@ use crate::yaml;
 
 /// Annotation that keeps an object of a chart.
 pub(crate) const POLICY: &str = "helm.sh/resource-policy";
+/// Its only value that an upgrade and a rollback respect.
+const KEEP: &str = "keep";
 
 /// Output of Helm for a chart, before post-renderers.
 #[derive(Debug, Default)]
@@ -100,7 +102,7 @@ pub(crate) fn has_policy(manifest: &Value) -> bool {
 
 /// Returns true if an upgrade and a rollback keep a live object that they would delete.
 pub(crate) fn is_kept_live(live: &ObjectMetadata) -> bool {
-    live.annotations.get(POLICY) == Some("keep")
+    live.annotations.get(POLICY) == Some(KEEP)
 }
 
 impl Rendered {
@@ -192,6 +194,13 @@ impl Rendered {
     /// Returns true if an uninstall keeps an object of this manifest.
     pub(crate) fn is_kept(&self, id: &ObjectId) -> bool {
         self.manifests.get(id).is_some_and(has_policy)
+    }
+
+    /// Returns true if an upgrade or a rollback keeps an object that has been applied from this manifest.
+    pub(crate) fn is_kept_once_applied(&self, id: &ObjectId) -> bool {
+        let pointer = "/metadata/annotations";
+        let annotations = self.manifests.get(id).and_then(|manifest| manifest.pointer(pointer));
+        annotations.is_some_and(|annotations| annotations[POLICY] == KEEP)
     }
 
     /// Returns an object of which this manifest makes another use than another one does: only one of them has it, has it as
@@ -411,6 +420,8 @@ mod tests {
         assert!(!read("").has_same(&old, &id));
         let kept = text.replace("labels", "annotations: {helm.sh/resource-policy: delete}, labels");
         assert!(read(&kept).is_kept(&id) && !old.is_kept(&id));
+        assert!(!read(&kept).is_kept_once_applied(&id) && !old.is_kept_once_applied(&id));
+        assert!(read(&kept.replace("delete", "keep")).is_kept_once_applied(&id));
     }
 
     #[test]

@@ -338,8 +338,9 @@ fn loosened(live: &Resource, spec: &Value, old: &Rendered, between: &[Rendered])
     if keeps_all(spec) {
         return BTreeSet::new();
     }
-    let kept = old.objects.iter().filter(|id| keeps_all(live.spec()) || old.is_kept(id));
-    let loosened = kept.filter(|id| between.iter().any(|new| new.objects.contains(*id) && !new.is_kept(id)));
+    let kept = old.objects.iter().filter(|id| keeps_all(live.spec()) || old.is_kept_once_applied(id));
+    let loosens = |new: &Rendered, id: &ObjectId| new.objects.contains(id) && !new.is_kept_once_applied(id);
+    let loosened = kept.filter(|id| between.iter().any(|new| loosens(new, id)));
     loosened.cloned().collect()
 }
 

@@ -110,7 +110,7 @@ impl ReleaseAction {
             return;
         }
         let refused = self.refused_step.as_ref().map(|step| &step.id);
-        self.remedied.retain(|id, _| !new.is_kept(id) || refused == Some(id));
+        self.remedied.retain(|id, _| !new.is_kept_once_applied(id) || refused == Some(id));
     }
 
     /// Sets what is expected of the action.
