@@ -59,7 +59,7 @@ pub struct ChartRun {
     pub skips_schema: bool,
     /// Version of the API server; `None` if it is not known and no template reads it.
     pub kube_version: Option<String>,
-    /// The values hold those of Secrets, so that no message may show a part of the output.
+    /// The values hold those of Secrets, or the templates look something up, so that no message may show a part of the output.
     pub is_private: bool,
 }
 
@@ -95,10 +95,11 @@ const PROGRAM_HINT: &str = "Use --debug flag";
 
 impl ChartOutput {
     /// Reads the message of a `helm template` that failed, without `Error: `. `shown` is what is shown of it.
-    /// `has_answers` is true if a template may have looked something up: here all numbers in the answers are floating ones.
+    /// `is_private` is that of the run. Templates may then compare numbers that they look up: these are floating-point numbers
+    /// here, and may be integers in the cluster.
     ///
     /// Fails with the reason why the chart may be rendered in the cluster.
-    pub fn of_message(message: &str, shown: String, has_answers: bool) -> Result<Self, String> {
+    pub fn of_message(message: &str, shown: String, is_private: bool) -> Result<Self, String> {
         if let Some(query) = lookups::question(message) {
             return Ok(Self::Asks(query));
         }
@@ -108,7 +109,7 @@ impl ChartOutput {
         let is_executing = EXECUTING.iter().any(|part| message.contains(part));
         // A schema can name an address, which is not asked here.
         let has_schema_elsewhere = message.contains("://") && !is_executing;
-        let is_of_numbers = has_answers && message.contains("incompatible types for comparison");
+        let is_of_numbers = is_private && message.contains("incompatible types for comparison");
         let is_proven = is_executing || PROVEN.iter().any(|start| message.starts_with(start));
         if is_proven && !has_schema_elsewhere && !is_of_numbers { Ok(Self::Fails(shown)) } else { Err(shown) }
     }

@@ -268,11 +268,11 @@ impl Call<'_> {
     }
 }
 
-/// Returns true if a function other than those that only make a text of another one has a random operand.
+/// Returns true if an action may choose something by a random value: a function has it as an operand, and does more than
+/// to format it or to pass it on.
 fn chooses(tainted: &Tainted, text: usize, action: &[Token<'_>]) -> bool {
     let start = action.iter().position(|token| matches!(token, Token::Assign)).map_or(0, |at| at + 1);
-    let (mut calls, mut piped) = (vec![Call::default()], false);
-    let mut chooses = false;
+    let (mut calls, mut chooses) = (vec![Call::default()], false);
     for token in &action[start..] {
         let is_random = tainted.of(text, *token).is_some();
         let depth = calls.len();
@@ -286,17 +286,16 @@ fn chooses(tainted: &Tainted, text: usize, action: &[Token<'_>]) -> bool {
                 chooses |= calls.last_mut().expect("the outermost one stays").add(closed);
             }
             Token::Pipe => {
-                piped = call.is_random;
-                *call = Call { is_random: piped, ..Call::default() };
+                *call = Call { is_random: call.is_random, ..Call::default() };
             }
             Token::Word(word) if is_first && !CONTROL.contains(word) => {
                 call.function = Some(word);
+                // Only what is piped can be random before the function, and it becomes the last operand.
+                chooses |= call.is_random && chooses_by(word, usize::MAX);
                 call.is_random |= is_random;
-                // What is piped is the last operand.
-                chooses |= std::mem::take(&mut piped) && chooses_by(word, usize::MAX);
             }
             Token::Word(_) if !is_first => chooses |= call.add(is_random),
-            // The name of a template is none of its texts.
+            // A template with random texts does not have a random name.
             Token::Quoted(_) => {
                 call.is_random |= is_random;
                 call.add(false);
@@ -312,7 +311,7 @@ fn chooses_by(function: &str, position: usize) -> bool {
     match function {
         "include" | "template" => position == 0,
         "get" | "index" => position > 0,
-        _ if is_random(function) || NEUTRAL.contains(&function) => false,
+        _ if passes_on(function) => false,
         _ => !FORMATTING.split(' ').any(|word| word == function),
     }
 }
@@ -320,7 +319,12 @@ fn chooses_by(function: &str, position: usize) -> bool {
 /// Returns true if an action with a word can pass a random text on as it is.
 fn is_neutral(word: &str) -> bool {
     let is_value = word.starts_with(['$', '.']) || word.starts_with(|c: char| c.is_ascii_digit());
-    is_value || is_random(word) || NEUTRAL.contains(&word)
+    is_value || passes_on(word)
+}
+
+/// Returns true for a function that makes a random text, or passes one on as it is.
+fn passes_on(function: &str) -> bool {
+    is_random(function) || NEUTRAL.contains(&function)
 }
 
 /// Adds what an action assigns, and the keys before each random part of it.

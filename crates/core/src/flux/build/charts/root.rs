@@ -116,7 +116,7 @@ struct Command<'t> {
     /// Last operand, if it is a text in quotes.
     key: Option<&'t str>,
     has_root: bool,
-    /// What came before it is the whole, and its last operand.
+    /// The whole value is piped to it.
     is_given: bool,
 }
 

@@ -128,24 +128,17 @@ impl ClusterValues {
                 continue;
             }
             if order::is_listing(token) {
-                let length = order::operands_length(after);
                 let (function, end) = order::replaced(token, self.is_second());
-                changed.push_str(function);
-                self.add_action(&after[..length], depth + 1, changed)?;
-                changed.push_str(&end);
-                rest = &after[length..];
+                rest = self.add_with_operands([function, &end], after, depth, changed)?;
                 continue;
             }
             if token.ends_with(".APIVersions.Has") && !self.api_versions.is_empty() {
                 if changed.trim_end().ends_with(')') {
                     return Err(token.to_owned());
                 }
-                let length = order::operands_length(after);
-                changed.push_str(&format!("include \"{HAS}\""));
-                self.add_action(&after[..length], depth + 1, changed)?;
                 // A function can ask for a boolean, and the result of `include` is a text.
-                changed.push_str(" | eq \"true\"");
-                rest = &after[length..];
+                let around = [&format!("include \"{HAS}\""), " | eq \"true\""];
+                rest = self.add_with_operands(around, after, depth, changed)?;
                 continue;
             }
             if token.starts_with(['"', '`']) && may_name_own(changed, token) {
@@ -159,6 +152,21 @@ impl ClusterValues {
             rest = after;
         }
         Ok(())
+    }
+
+    /// Adds a function in place of another one, the operands of which begin `after`, and what follows them. Returns the rest.
+    fn add_with_operands<'t>(
+        &self,
+        [function, end]: [&str; 2],
+        after: &'t str,
+        depth: usize,
+        changed: &mut String,
+    ) -> Result<&'t str, String> {
+        let (operands, rest) = after.split_at(order::operands_length(after));
+        changed.push_str(function);
+        self.add_action(operands, depth + 1, changed)?;
+        changed.push_str(end);
+        Ok(rest)
     }
 
     /// Adds the named template in place of a function with these operands, in `depth` other calls.
