@@ -113,9 +113,9 @@ impl Hook {
         Some(Self { events, policies, weight, kind: kind.to_owned(), has_expression: false, manifest })
     }
 
-    /// Returns its events and policies alone.
-    pub(crate) fn without_manifest(&self) -> Self {
-        Self { manifest: Value::Null, ..self.clone() }
+    /// Returns everything but its manifest, to be compared.
+    pub(crate) fn settings(&self) -> impl PartialEq {
+        (&self.events, &self.policies, self.weight, &self.kind, self.has_expression)
     }
 
     /// Reads a hook of a record, of whose manifest nothing but the name is known.

@@ -95,9 +95,13 @@ pub(crate) struct Rendered {
     pub(crate) is_private: bool,
 }
 
+fn policy_of(manifest: &Value) -> Option<&Value> {
+    manifest.pointer("/metadata/annotations")?.get(POLICY)
+}
+
 /// Returns true if an uninstall keeps an object with this manifest: whatever the value of its policy is.
 pub(crate) fn has_policy(manifest: &Value) -> bool {
-    manifest.pointer("/metadata/annotations").is_some_and(|annotations| annotations.get(POLICY).is_some())
+    policy_of(manifest).is_some()
 }
 
 /// Returns true if an upgrade and a rollback keep a live object that they would delete.
@@ -198,16 +202,14 @@ impl Rendered {
 
     /// Returns true if an upgrade or a rollback keeps an object that has been applied from this manifest.
     pub(crate) fn is_kept_once_applied(&self, id: &ObjectId) -> bool {
-        let pointer = "/metadata/annotations";
-        let annotations = self.manifests.get(id).and_then(|manifest| manifest.pointer(pointer));
-        annotations.is_some_and(|annotations| annotations[POLICY] == KEEP)
+        self.manifests.get(id).and_then(policy_of).is_some_and(|policy| policy == KEEP)
     }
 
-    /// Returns an object of which this manifest makes another use than another one does: only one of them has it, has it as
-    /// this hook, or keeps it.
+    /// Returns an object that this manifest and another one treat differently: only one of them has it, runs it as such a
+    /// hook, or keeps it when the release is uninstalled.
     pub(crate) fn used_otherwise<'r>(&'r self, other: &'r Self) -> Option<&'r ObjectId> {
-        let uses = |rendered: &Self, id: &ObjectId| {
-            let hook = rendered.hooks.get(id).map(Hook::without_manifest);
+        let uses = |rendered: &'r Self, id: &ObjectId| {
+            let hook = rendered.hooks.get(id).map(Hook::settings);
             (rendered.objects.contains(id), rendered.is_kept(id), hook)
         };
         let ids = |rendered: &'r Self| rendered.objects.iter().chain(rendered.hooks.keys());
